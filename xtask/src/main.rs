@@ -1,0 +1,3 @@
+//! Generates the files that are derived from code.
+
+fn main() {}
