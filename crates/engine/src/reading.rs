@@ -67,9 +67,9 @@ impl Reading {
     pub fn from_number(value: f64) -> Self {
         match Measurement::new(value) {
             Some(measurement) => Self::Value(measurement),
-            None if value.is_nan() => Self::unknown(
-                "the value is NaN, so there is nothing to compare with the target (a quantile of no observations is NaN)",
-            ),
+            None if value.is_nan() => {
+                Self::unknown("the value is NaN, so there is nothing to compare with the target (a quantile of no observations is NaN)")
+            }
             None if value.is_infinite() => {
                 Self::unknown(format!("the value is {value}, which is not a measurement (a division by zero gives it)"))
             }

@@ -1,0 +1,92 @@
+//! What is carried from one decision to the next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Replicas, Spec, Time};
+
+/// What is carried from one decision to the next: a plain value, handed in and out.
+///
+/// The default is a memory that knows nothing, as after a restart. It never makes the engine shrink earlier.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Memory {
+    /// [`crate::Workload::identity`] of the workload that all of this belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// The bounded count of each sync, oldest first. `None` when nothing is known; an empty list is a known, empty history.
+    pub recommendations: Option<Vec<Recommendation>>,
+    /// Writes that were made, oldest first.
+    pub scale_events: Vec<ScaleEvent>,
+    /// When a source was last active.
+    pub last_active_at: Option<Time>,
+    /// Syncs in a row in which a source was unknown, by source; a source that is known has no entry.
+    pub failures: BTreeMap<String, u32>,
+}
+
+/// The bounded count of one sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recommendation {
+    /// When.
+    pub at: Time,
+    /// How many.
+    pub replicas: Replicas,
+}
+
+/// One write that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleEvent {
+    /// When.
+    pub at: Time,
+    /// The new count less the old one.
+    pub change: i32,
+}
+
+impl Memory {
+    /// Notes a write that was made. Call it only once the write has succeeded.
+    ///
+    /// With document A's scale-down window a downward write starts the window again from the count written.
+    pub fn record_write(&mut self, spec: &Spec, now: Time, from: Replicas, to: Replicas) {
+        self.scale_events.push(ScaleEvent { at: now, change: to.change_from(from) });
+        if to < from && spec.behavior.is_none() && !spec.scale_down.window.is_zero() {
+            self.recommendations = Some(vec![Recommendation { at: now, replicas: to }]);
+        }
+    }
+
+    /// This memory as far as it belongs to the workload `identity`, sorted by time.
+    pub(crate) fn of_workload(&self, identity: Option<&String>) -> Self {
+        let other = matches!((&self.workload, identity), (Some(mine), Some(theirs)) if mine != theirs);
+        let mut memory = if other { Self::default() } else { self.clone() };
+        memory.workload = identity.cloned().or(memory.workload);
+        if let Some(recommendations) = &mut memory.recommendations {
+            // A stable sort of what is sorted already costs one pass.
+            recommendations.sort_by_key(|entry| entry.at);
+        }
+        memory.scale_events.sort_by_key(|event| event.at);
+        memory
+    }
+
+    /// Forgets what no rule of `spec` can look back to any more.
+    pub(crate) fn prune(&mut self, spec: &Spec, now: Time) {
+        let (window, period) = match &spec.behavior {
+            None => (spec.scale_down.window, Duration::ZERO),
+            Some(behavior) => {
+                let periods = behavior.up.policies.iter().chain(&behavior.down.policies).map(|policy| policy.period);
+                (behavior.up.window.max(behavior.down.window), periods.max().unwrap_or_default())
+            }
+        };
+        if let Some(recommendations) = &mut self.recommendations {
+            recommendations.retain(|entry| now.since(entry.at) < window || entry.at == now);
+        }
+        // Events are kept for the longest period that a policy may have, so that a behavior added later finds them.
+        let period = period.max(LONGEST_POLICY_PERIOD);
+        self.scale_events.retain(|event| now.since(event.at) < period);
+    }
+}
+
+/// autoscaling/v2 allows no longer `periodSeconds`.
+const LONGEST_POLICY_PERIOD: Duration = Duration::from_secs(1800);

@@ -1,0 +1,118 @@
+//! The codes that say why.
+
+use serde::{Serialize, Serializer};
+
+/// Why a stage, a decision or a condition is as it is. The same code stands in the trace, the condition, the event and the
+/// metric label. Where the horizontal pod autoscaler has a code for the same thing, it is that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    // recommend
+    /// At least one source is known, and the largest known proposal stands.
+    ValidMetricFound,
+    /// No source is known: the current size stands.
+    FailedGetMetrics,
+    /// A required metric is unknown, so the proposal is at least the current size.
+    RequiredMetricUnknown,
+    /// A source has been unknown for too long, so the proposal is at least the fallback.
+    FallbackReplicas,
+    // activate
+    /// A source is active, or the minimum is above zero.
+    Active,
+    /// Every source is known and none is active: nothing is needed.
+    Idle,
+    /// Nothing is active, but the cooldown since the last activity has not passed.
+    CooldownActive,
+    /// Nothing is known to be active, and a source is unknown: the fleet neither goes to zero nor wakes.
+    ActivityUnknown,
+    // bound, pace
+    /// The count is within the bounds and within the policies.
+    DesiredWithinRange,
+    /// The count was raised to `minReplicas`.
+    TooFewReplicas,
+    /// The count was lowered to `maxReplicas`.
+    TooManyReplicas,
+    /// A scale-up policy allows no more at present.
+    ScaleUpLimit,
+    /// A scale-down policy or `maxStepReplicas` allows no less at present.
+    ScaleDownLimit,
+    /// Scaling is switched off: `maxReplicas` is 0, or the direction is `Disabled`.
+    ScalingDisabled,
+    // stabilise
+    /// No window holds the count.
+    ReadyForNewScale,
+    /// A recent lower recommendation holds back scaling up.
+    ScaleUpStabilized,
+    /// A recent higher recommendation holds back scaling down.
+    ScaleDownStabilized,
+    // guard
+    /// Nothing stands against the write.
+    Settled,
+    /// Pods are being replaced, so neither the metrics nor the victims could be trusted.
+    RolloutInProgress,
+    /// Not all replicas are ready, or some are still shutting down.
+    NotSettled,
+    /// Pods that were asked for earlier find no node.
+    Unschedulable,
+    /// Somebody else writes the target's `spec.replicas`.
+    TargetOwned,
+    /// `mode: Recommend`: decisions are shown and not written.
+    RecommendOnly,
+    // write
+    /// The count stays.
+    NoChange,
+    /// A new count is written.
+    SuccessfulRescale,
+    // conditions
+    /// There is room for the pods that were asked for.
+    CapacityFound,
+    /// Nobody else writes the target's `spec.replicas`.
+    OnlyOwner,
+}
+
+impl Reason {
+    /// The code, as conditions, events and metric labels carry it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ValidMetricFound => "ValidMetricFound",
+            Self::FailedGetMetrics => "FailedGetMetrics",
+            Self::RequiredMetricUnknown => "RequiredMetricUnknown",
+            Self::FallbackReplicas => "FallbackReplicas",
+            Self::Active => "Active",
+            Self::Idle => "Idle",
+            Self::CooldownActive => "CooldownActive",
+            Self::ActivityUnknown => "ActivityUnknown",
+            Self::DesiredWithinRange => "DesiredWithinRange",
+            Self::TooFewReplicas => "TooFewReplicas",
+            Self::TooManyReplicas => "TooManyReplicas",
+            Self::ScaleUpLimit => "ScaleUpLimit",
+            Self::ScaleDownLimit => "ScaleDownLimit",
+            Self::ScalingDisabled => "ScalingDisabled",
+            Self::ReadyForNewScale => "ReadyForNewScale",
+            Self::ScaleUpStabilized => "ScaleUpStabilized",
+            Self::ScaleDownStabilized => "ScaleDownStabilized",
+            Self::Settled => "Settled",
+            Self::RolloutInProgress => "RolloutInProgress",
+            Self::NotSettled => "NotSettled",
+            Self::Unschedulable => "Unschedulable",
+            Self::TargetOwned => "TargetOwned",
+            Self::RecommendOnly => "RecommendOnly",
+            Self::NoChange => "NoChange",
+            Self::SuccessfulRescale => "SuccessfulRescale",
+            Self::CapacityFound => "CapacityFound",
+            Self::OnlyOwner => "OnlyOwner",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
