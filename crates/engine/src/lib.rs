@@ -1,14 +1,57 @@
 //! Decides how many replicas an LLM inference fleet should have.
+//!
+//! [`decide`] takes what the user asked for ([`Spec`]), what was seen ([`Observation`]), what is remembered ([`Memory`]) and the
+//! time, and answers with a [`Decision`]: the count to write, if any, and the account of how it came about. It is pure: the
+//! operator, the simulator and the `decide` command call it alike.
+//!
+//! ```
+//! use std::time::Duration;
+//! use llmscaler_engine::*;
+//!
+//! let spec = Spec {
+//!     bounds: Bounds { min: Replicas::new(1), max: Replicas::new(10) },
+//!     sources: vec![Source {
+//!         name: "kv".to_owned(),
+//!         law: Law::Ratio { target: Target::new(0.8).expect("above 0") },
+//!         activation: Measurement::ZERO,
+//!         required: false,
+//!     }],
+//!     sync_period: Duration::from_secs(15),
+//!     scale_down: ScaleDown { window: Duration::ZERO, max_step: None, victims: VictimOrder::ColdestFirst },
+//!     behavior: None,
+//!     cooldown: Duration::ZERO,
+//!     fallback: None,
+//!     mode: Mode::Auto,
+//! };
+//! let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
+//! let seen = Observation { workload, readings: vec![Reading::from_number(0.9)] };
+//!
+//! let decision = decide(&spec, &seen, &Memory::default(), Time::default());
+//! assert_eq!(decision.write, Some(Replicas::new(5))); // ceil(4 × 0.9 ÷ 0.8)
+//! ```
+
+mod activate;
+mod bound;
+mod conditions;
+mod decide;
 mod decision;
+mod guard;
 mod memory;
 mod observation;
+mod pace;
 mod reading;
 mod reason;
+mod recommend;
 mod replicas;
 mod rollout;
 mod spec;
+mod stabilise;
+#[cfg(test)]
+mod tests;
 mod time;
+mod victims;
 
+pub use decide::{decide, reconsider};
 pub use decision::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Stage, StageTrace, Victims};
 pub use memory::{Memory, Recommendation, ScaleEvent};
 pub use observation::{Observation, Pod, Warmth, Workload};

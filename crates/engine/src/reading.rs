@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct Measurement(f64);
 
 impl Measurement {
+    /// Nothing.
+    pub const ZERO: Self = Self(0.0);
+
     /// `None` for NaN, ±Inf and negative numbers. −0 becomes 0.
     #[must_use]
     pub fn new(value: f64) -> Option<Self> {

@@ -42,8 +42,8 @@ impl Replicas {
     /// ```
     #[must_use]
     pub fn ceil(x: f64) -> Self {
-        // A float to integer cast saturates, and takes NaN to 0.
-        Self::saturating((x - x.abs() * RELATIVE_NOISE).ceil() as i64)
+        // A product keeps infinity infinite; the cast to an integer saturates, and takes NaN to 0.
+        Self::saturating((x * (1.0 - RELATIVE_NOISE)).ceil() as i64)
     }
 
     /// The count as a plain number.

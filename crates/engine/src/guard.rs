@@ -1,0 +1,95 @@
+//! Stage *guard*: reasons to wait with a write.
+
+use std::time::Duration;
+
+use crate::decide::Step;
+use crate::{Bounds, Mode, Pod, Reason, Replicas, Rollout, Spec, Workload};
+
+/// How long a surplus replica may take to become ready before scale-down no longer waits for it.
+const STUCK_AFTER: Duration = Duration::from_secs(600);
+
+/// What the guards make of a change from the current size to `paced`: the count that may be written, which is the current
+/// size when a guard holds.
+pub(crate) fn guard(spec: &Spec, workload: &Workload, paced: Replicas) -> Step {
+    let current = workload.replicas;
+    if paced == current {
+        return Step::new(current, Reason::NoChange, "there is nothing to write");
+    }
+    let step = rollout(workload, paced)
+        .or_else(|| if paced < current { settle(spec.bounds, workload, paced) } else { capacity(workload) })
+        .unwrap_or_else(|| Step::new(paced, Reason::Settled, "nothing stands against the change"));
+    if step.out == current {
+        return step;
+    }
+    ownership(workload).or_else(|| recommend_only(spec, workload, step.out)).unwrap_or(step)
+}
+
+/// New pods have cold caches, which distorts the metrics and the choice of victims: wait for the rollout in both directions.
+/// A rollout that has failed is not waited for.
+fn rollout(workload: &Workload, paced: Replicas) -> Option<Step> {
+    let Rollout::InProgress(why) = &workload.rollout else { return None };
+    let current = workload.replicas;
+    Some(Step::new(current, Reason::RolloutInProgress, format!("{paced} waits for the rollout of the target to finish: {why}")))
+}
+
+/// A fleet shrinks only when all of it serves. Replicas that have been stuck for long are removable all the same, being the
+/// first to go, and a fleet above its maximum is brought down to it whatever its state.
+fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> {
+    let (current, ready) = (workload.replicas, workload.ready);
+    if ready == current && workload.terminating == 0 {
+        return None;
+    }
+    let stuck = workload.live_pods().filter(|pod| is_stuck(pod)).count();
+    let stuck = u32::try_from(stuck).unwrap_or(u32::MAX).min(current.minus(ready.get()).get());
+    let only_stuck = workload.terminating == 0 && ready < current && ready.plus(stuck) >= current;
+    let least = if only_stuck {
+        current.minus(stuck)
+    } else if bounds.exceeded_by(current) {
+        bounds.max
+    } else {
+        current
+    };
+    let why = if workload.terminating > 0 {
+        format!("{} pods are still shutting down", workload.terminating)
+    } else {
+        format!("{ready} of {current} replicas are ready")
+    };
+    if least == current {
+        return Some(Step::new(current, Reason::NotSettled, format!("{paced} waits until the fleet is settled: {why}")));
+    }
+    let out = paced.max(least);
+    if out == paced {
+        return None;
+    }
+    Some(Step::new(out, Reason::NotSettled, format!("no more than {out} until the fleet is settled: {why}")))
+}
+
+fn is_stuck(pod: &Pod) -> bool {
+    !pod.ready && pod.unready_for > STUCK_AFTER
+}
+
+/// While the cluster has no room for what was asked for, asking for more helps nobody.
+fn capacity(workload: &Workload) -> Option<Step> {
+    let waiting = unschedulable(workload)?;
+    Some(Step::new(workload.replicas, Reason::Unschedulable, format!("no more is asked for while {waiting}")))
+}
+
+/// The pods that find no node, in words; `None` when there are none.
+pub(crate) fn unschedulable(workload: &Workload) -> Option<String> {
+    let mut names = workload.live_pods().filter(|pod| pod.unschedulable).map(|pod| pod.name.as_str());
+    let first = names.next()?;
+    Some(match names.count() {
+        0 => format!("pod {first} finds no node"),
+        more => format!("pod {first} and {more} more find no node"),
+    })
+}
+
+fn ownership(workload: &Workload) -> Option<Step> {
+    let owner = workload.other_owner.as_ref()?;
+    Some(Step::new(workload.replicas, Reason::TargetOwned, format!("the target is left alone: {owner}")))
+}
+
+fn recommend_only(spec: &Spec, workload: &Workload, count: Replicas) -> Option<Step> {
+    (spec.mode == Mode::Recommend)
+        .then(|| Step::new(workload.replicas, Reason::RecommendOnly, format!("mode Recommend: {count} is shown and not written")))
+}

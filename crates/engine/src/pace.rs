@@ -1,0 +1,97 @@
+//! Stage *pace*: how much one write may change.
+
+use std::time::Duration;
+
+use crate::decide::Step;
+use crate::{Behavior, PolicyLimit, Reason, Replicas, ScaleEvent, ScalingRules, SelectPolicy, Spec, Time};
+
+/// Limits the way from `current` to `desired` by the policies of `behavior`, then by `maxStepReplicas`.
+pub(crate) fn pace(spec: &Spec, current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Step {
+    let mut step = Step::new(desired, Reason::DesiredWithinRange, "the step is within every limit");
+    if let Some(behavior) = &spec.behavior {
+        step = by_policies(behavior, current, desired, events, now);
+        // Neither a policy nor a closed direction keeps a fleet outside its bounds.
+        let bounded = spec.bounds.clamp(step.out);
+        if bounded > step.out {
+            step = Step::new(bounded, Reason::TooFewReplicas, format!("policies do not keep a fleet below minReplicas {bounded}"));
+        } else if bounded < step.out {
+            step = Step::new(bounded, Reason::TooManyReplicas, format!("policies do not keep a fleet above maxReplicas {bounded}"));
+        }
+    }
+    if let Some(most) = spec.scale_down.max_step {
+        let least = current.minus(most.get());
+        if step.out < least {
+            let message = format!("maxStepReplicas {most} removes no more than that at once, so {least} comes before {}", step.out);
+            step = Step::new(least, Reason::ScaleDownLimit, message);
+        }
+    }
+    step
+}
+
+fn by_policies(behavior: &Behavior, current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Step {
+    let up = desired > current;
+    let (rules, closed) = if up { (&behavior.up, "scaleUp") } else { (&behavior.down, "scaleDown") };
+    if desired == current {
+        return Step::new(desired, Reason::DesiredWithinRange, "the count stays");
+    }
+    if rules.select == SelectPolicy::Disabled {
+        return Step::new(current, Reason::ScalingDisabled, format!("{closed} is Disabled"));
+    }
+    if up {
+        // One replica is what wakes a fleet; a percentage of zero would never do it.
+        let limit = select(rules, true, current, events, now).max(current).max(Replicas::ONE);
+        if desired > limit {
+            return Step::new(limit, Reason::ScaleUpLimit, format!("the scaleUp policies allow no more than {limit} at present"));
+        }
+    } else {
+        let limit = select(rules, false, current, events, now).min(current);
+        if desired < limit {
+            return Step::new(limit, Reason::ScaleDownLimit, format!("the scaleDown policies allow no less than {limit} at present"));
+        }
+    }
+    Step::new(desired, Reason::DesiredWithinRange, "the step is within the policies")
+}
+
+/// The furthest count that the selected policy allows.
+fn select(rules: &ScalingRules, up: bool, current: Replicas, events: &[ScaleEvent], now: Time) -> Replicas {
+    let limits = rules.policies.iter().map(|policy| limit(policy.limit, up, start(current, events, policy.period, now)));
+    // The largest change upwards is the highest limit, downwards the lowest one.
+    let highest = up == (rules.select == SelectPolicy::Max);
+    let selected = if highest { limits.max() } else { limits.min() };
+    // Without a policy nothing limits the direction.
+    selected.unwrap_or(if up { Replicas::MAX } else { Replicas::ZERO })
+}
+
+/// The count at the start of the period that ends now, in wide arithmetic: it may lie below zero.
+fn start(current: Replicas, events: &[ScaleEvent], period: Duration, now: Time) -> i64 {
+    let changed: i64 = events.iter().filter(|event| now.since(event.at) < period).map(|event| i64::from(event.change)).sum();
+    i64::from(current.get()) - changed
+}
+
+fn limit(limit: PolicyLimit, up: bool, start: i64) -> Replicas {
+    Replicas::saturating(match (limit, up) {
+        (PolicyLimit::Pods(pods), true) => start.saturating_add(i64::from(pods)),
+        (PolicyLimit::Pods(pods), false) => start.saturating_sub(i64::from(pods)),
+        // Whole numbers: up rounds up, down rounds down.
+        (PolicyLimit::Percent(percent), true) => ceil_hundredth(start.saturating_mul(100 + i64::from(percent))),
+        (PolicyLimit::Percent(percent), false) => start.saturating_mul(100 - i64::from(percent)).div_euclid(100),
+    })
+}
+
+fn ceil_hundredth(x: i64) -> i64 {
+    x.div_euclid(100).saturating_add(i64::from(x.rem_euclid(100) > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_whole_number_arithmetic() {
+        for (start, percent, up, down) in [(7, 10, 8, 6), (10, 10, 11, 9), (3, 100, 6, 0), (1, 1, 2, 0), (0, 50, 0, 0), (3, 200, 9, 0)] {
+            assert_eq!(limit(PolicyLimit::Percent(percent), true, start), Replicas::new(up), "{start} + {percent} %");
+            assert_eq!(limit(PolicyLimit::Percent(percent), false, start), Replicas::new(down), "{start} - {percent} %");
+        }
+        assert_eq!(limit(PolicyLimit::Percent(u32::MAX), true, i64::from(i32::MAX)), Replicas::MAX);
+    }
+}

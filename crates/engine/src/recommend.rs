@@ -1,0 +1,226 @@
+//! Stage *recommend*: each source proposes a count, and the largest known proposal wins.
+
+use std::collections::BTreeMap;
+
+use crate::decide::Step;
+use crate::{Behavior, Law, Measurement, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas, Source, Spec, Workload};
+
+/// Room for rounding noise at the ends of the tolerance band, relative.
+const BAND_NOISE: f64 = 1e-9;
+
+/// What the stage hands on.
+pub(crate) struct Recommended {
+    pub step: Step,
+    pub readings: Vec<ReadingTrace>,
+    pub activity: Activity,
+}
+
+/// Whether there is work for the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// Some source is active.
+    Active,
+    /// Every source is known, and none is active.
+    Inactive,
+    /// No known source is active, and some source is unknown.
+    Unknown,
+}
+
+/// Reads every source and takes the largest known proposal; `failures` counts the syncs in a row in which each was unknown.
+pub(crate) fn recommend(spec: &Spec, seen: &Observation, failures: &mut BTreeMap<String, u32>) -> Recommended {
+    let current = seen.workload.replicas;
+    let mut readings = Vec::with_capacity(spec.sources.len());
+    let mut largest: Option<(Replicas, usize)> = None;
+    let (mut any_active, mut any_unknown, mut required_unknown, mut too_long) = (false, false, None, None);
+
+    for (index, source) in spec.sources.iter().enumerate() {
+        let state = match seen.readings.get(index) {
+            Some(Reading::Value(value)) => ReadingState::Value(*value),
+            Some(Reading::Idle) => ReadingState::Idle,
+            Some(Reading::Unknown(why)) => ReadingState::Unknown(why.clone()),
+            None => ReadingState::Unknown("there is no reading for it".to_owned()),
+        };
+        let proposal = propose(source, &state, &seen.workload, spec.behavior.as_ref());
+        match proposal {
+            Some(count) => {
+                failures.remove(&source.name);
+                any_active |= is_active(source, &state);
+                if largest.is_none_or(|(best, _)| count > best) {
+                    largest = Some((count, index));
+                }
+            }
+            None => {
+                let row = count_failure(failures, &source.name);
+                any_unknown = true;
+                if source.required {
+                    required_unknown.get_or_insert(index);
+                }
+                if spec.fallback.is_some_and(|fallback| row > fallback.failure_threshold) {
+                    too_long.get_or_insert(index);
+                }
+            }
+        }
+        readings.push(ReadingTrace { name: source.name.clone(), state, target: source.law.target().map(|t| t.get()), replicas: proposal });
+    }
+    failures.retain(|name, _| spec.sources.iter().any(|source| &source.name == name));
+
+    let mut step = match largest {
+        Some((count, index)) => Step::new(count, Reason::ValidMetricFound, winner(spec, &readings, index, seen)),
+        None => Step::new(current, Reason::FailedGetMetrics, nothing_known(&readings, current)),
+    };
+    if let Some(index) = required_unknown
+        && step.out < current
+    {
+        step = Step::new(
+            current,
+            Reason::RequiredMetricUnknown,
+            format!("{} is required and unknown, so the fleet keeps its {current} replicas", readings[index].name),
+        );
+    }
+    if let (Some(index), Some(fallback)) = (too_long, spec.fallback)
+        && step.out < fallback.replicas
+    {
+        let (name, count) = (&readings[index].name, fallback.replicas);
+        step = Step::new(
+            count,
+            Reason::FallbackReplicas,
+            format!(
+                "{name} has been unknown for more than {} syncs, so at least the fallback of {count} is asked for",
+                fallback.failure_threshold
+            ),
+        );
+    }
+    let activity = match (any_active, any_unknown) {
+        (true, _) => Activity::Active,
+        (false, true) => Activity::Unknown,
+        (false, false) => Activity::Inactive,
+    };
+    Recommended { step, readings, activity }
+}
+
+/// Adds one to the row of failures of `name`, without a new string when there is an entry.
+fn count_failure(failures: &mut BTreeMap<String, u32>, name: &str) -> u32 {
+    match failures.get_mut(name) {
+        Some(row) => {
+            *row = row.saturating_add(1);
+            *row
+        }
+        None => {
+            failures.insert(name.to_owned(), 1);
+            1
+        }
+    }
+}
+
+/// The count that one source asks for; `None` while it is unknown.
+fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior: Option<&Behavior>) -> Option<Replicas> {
+    let value = match state {
+        ReadingState::Unknown(_) => return None,
+        ReadingState::Idle => return Some(Replicas::ZERO),
+        ReadingState::Value(value) => value.get(),
+    };
+    let within = |ratio: f64| workload.replicas > Replicas::ZERO && behavior.is_some_and(|rules| tolerated(rules, ratio));
+    Some(match source.law {
+        Law::Ratio { target } => {
+            let (ratio, base) = (value / target.get(), baseline(workload));
+            if within(ratio) { base } else { Replicas::ceil(base.as_f64() * ratio) }
+        }
+        Law::Average { target } => {
+            let ratio = value / (target.get() * workload.replicas.as_f64());
+            if within(ratio) { workload.replicas } else { Replicas::ceil(value / target.get()) }
+        }
+        Law::Absolute => Replicas::ceil(value),
+    })
+}
+
+/// The replicas that a figure per replica was measured on: those that are ready, and one when none is.
+fn baseline(workload: &Workload) -> Replicas {
+    workload.ready.max(Replicas::ONE)
+}
+
+fn tolerated(rules: &Behavior, ratio: f64) -> bool {
+    let (low, high) = (1.0 - rules.down.tolerance.get(), 1.0 + rules.up.tolerance.get());
+    (low - BAND_NOISE..=high + BAND_NOISE).contains(&ratio)
+}
+
+fn is_active(source: &Source, state: &ReadingState) -> bool {
+    match (state, source.law) {
+        (ReadingState::Value(count), Law::Absolute) => count.get() > 0.0,
+        (ReadingState::Value(value), _) => *value > source.activation,
+        _ => false,
+    }
+}
+
+fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observation) -> String {
+    let (source, reading) = (&spec.sources[index], &readings[index]);
+    let (name, count) = (&reading.name, reading.replicas.unwrap_or_default());
+    let mut said = match (&reading.state, source.law) {
+        (ReadingState::Value(value), Law::Ratio { target }) => {
+            format!("{name} {} against {} over {} asks for {count}", shown(*value), target.get(), base_in_words(&seen.workload))
+        }
+        (ReadingState::Value(value), Law::Average { target }) => {
+            format!("{name} {} at {} a replica asks for {count}", shown(*value), target.get())
+        }
+        (ReadingState::Value(_), Law::Absolute) => format!("{name} asks for {count}"),
+        _ => format!("{name} is idle"),
+    };
+    let unknown: Vec<&str> = readings.iter().filter(|r| r.replicas.is_none()).map(|r| r.name.as_str()).collect();
+    if !unknown.is_empty() {
+        said.push_str("; unknown: ");
+        said.push_str(&unknown.join(", "));
+    }
+    said
+}
+
+fn base_in_words(workload: &Workload) -> String {
+    match workload.ready.get() {
+        0 => "a base of 1, none being ready,".to_owned(),
+        1 => "1 ready replica".to_owned(),
+        n => format!("{n} ready replicas"),
+    }
+}
+
+/// A value with four significant digits, as people read it.
+fn shown(value: Measurement) -> f64 {
+    let value = value.get();
+    if value == 0.0 {
+        return 0.0;
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+fn nothing_known(readings: &[ReadingTrace], current: Replicas) -> String {
+    match readings {
+        [] => format!("there is no source of recommendations, so the fleet keeps its {current} replicas"),
+        [ReadingTrace { name, state: ReadingState::Unknown(why), .. }] => {
+            format!("{name} is unknown, so the fleet keeps its {current} replicas: {why}")
+        }
+        _ => {
+            let names: Vec<&str> = readings.iter().map(|r| r.name.as_str()).collect();
+            let why = readings.iter().find_map(|r| match &r.state {
+                ReadingState::Unknown(why) => Some(why.as_str()),
+                _ => None,
+            });
+            format!(
+                "{} are all unknown, so the fleet keeps its {current} replicas; the first: {}",
+                names.join(", "),
+                why.unwrap_or_default()
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_with_four_digits() {
+        for (value, text) in [(0.812_345, 0.8123), (1234.56, 1235.0), (0.0, 0.0), (1e300, 1e300), (5e-324, 5e-324)] {
+            let rounded = shown(Measurement::new(value).unwrap());
+            assert!((rounded - text).abs() <= text * 1e-3, "{value}: {rounded}");
+        }
+    }
+}
