@@ -1,3 +1,67 @@
 //! Generates the files that are derived from code.
+//!
+//! `cargo run -p xtask -- generate` writes them; `cargo run -p xtask -- check` fails when a committed one differs.
 
-fn main() {}
+mod generated;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use generated::FILES;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    match (arguments.next().as_deref(), arguments.next()) {
+        (Some("generate"), None) => generate(),
+        (Some("check"), None) => check(),
+        _ => bail!("usage: cargo run -p xtask -- generate | check"),
+    }
+}
+
+fn generate() -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for file in FILES {
+        let path = in_repository(file.path);
+        let content = (file.content)()?;
+        if std::fs::read_to_string(&path).is_ok_and(|present| present == content) {
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        }
+        std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+        writeln!(out, "{}", file.path)?;
+    }
+    Ok(())
+}
+
+fn check() -> Result<()> {
+    let mut stale = Vec::new();
+    for file in FILES {
+        let content = (file.content)()?;
+        if !std::fs::read_to_string(in_repository(file.path)).is_ok_and(|present| present == content) {
+            stale.push(file.path);
+        }
+    }
+    if stale.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "these files differ from what the code generates: {}\nrun `cargo run -p xtask -- generate` and commit the result",
+        stale.join(", ")
+    )
+}
+
+/// The path below the root of the repository, from wherever this runs.
+fn in_repository(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn committed_files_are_what_the_code_generates() {
+        super::check().unwrap();
+    }
+}

@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The `LLMScaler` resource, and its conversion into what the engine decides on.
+//!
+//! [`LLMScaler`] is what users write, checked by the API server as far as a schema and CEL reach. [`LLMScaler::parse`] turns it into a
+//! [`Scaler`], in which nothing is left to doubt; it refuses the same things in the same words, so that a cluster with an older schema
+//! and a file on disk are judged alike. [`parse_json`] reads a document as strictly as the API server does.
+
+mod behavior;
+mod document;
+mod number;
+mod parse;
+mod resource;
+mod rules;
+mod schema;
+mod sources;
+mod status;
+
+pub use behavior::{Behavior, PolicyType, ScalingPolicy, ScalingRules, SelectPolicy};
+pub use document::parse_json;
+pub use parse::{Invalid, Provider, Scaler, TargetRef};
+pub use resource::{
+    CustomProvider, Fallback, Idle, LLMScaler, LLMScalerSpec, Metric, MetricProvider, MetricType, Mode, Preemption, ScaleDown,
+    ScaleDownBehavior, TargetReference,
+};
+pub use status::{DecisionStatus, LLMScalerStatus, MetricState, MetricStatus, StageStatus};

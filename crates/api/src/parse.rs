@@ -1,0 +1,251 @@
+//! From the resource as written to what the engine decides on.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use llmscaler_engine as engine;
+use url::Url;
+
+use crate::behavior::Behavior;
+use crate::resource::{
+    CustomProvider, Fallback, LLMScaler, LLMScalerSpec, MetricProvider, Mode, ScaleDownBehavior, TargetReference, default_path,
+};
+use crate::rules;
+use crate::sources::{decision_source, sources};
+
+const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(15);
+const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(10);
+
+/// Why a resource cannot be used: the field, and what to write there instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Invalid {
+    /// The field, such as `spec.metrics[0].target`; empty when it is the document as a whole.
+    pub field: String,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// A scaler that can be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaler {
+    /// The workload to scale, in the scaler's own namespace.
+    pub target: TargetRef,
+    /// What the engine decides on.
+    pub spec: engine::Spec,
+    /// Where readings come from.
+    pub provider: Provider,
+    /// Time until the next attempt after an error, or when the target is missing.
+    pub retry_period: Duration,
+    /// PromQL that ranks the pods by the warmth of their cache. `None` also where nothing would read the ranking.
+    pub deletion_cost_query: Option<String>,
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetRef {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version within the group.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+}
+
+impl TargetRef {
+    /// Group and version as `apiVersion` has them.
+    ///
+    /// ```
+    /// let target = llmscaler_api::TargetRef {
+    ///     group: "apps".into(),
+    ///     version: "v1".into(),
+    ///     kind: "Deployment".into(),
+    ///     name: "vllm".into(),
+    /// };
+    /// assert_eq!(target.api_version(), "apps/v1");
+    /// ```
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+/// Where readings come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// A Prometheus answers queries.
+    Prometheus {
+        /// Its base URL.
+        address: Url,
+        /// Headers of every request.
+        headers: BTreeMap<String, String>,
+        /// PromQL, one for each of the sources of [`engine::Spec::sources`], in their order.
+        queries: Vec<String>,
+    },
+    /// A decision server answers with the count for the only source, `decision`.
+    DecisionServer {
+        /// Its base URL.
+        address: Url,
+        /// Headers of every request.
+        headers: BTreeMap<String, String>,
+        /// The service whose decision counts.
+        service_id: String,
+        /// The namespace that the decision must carry, if it matters.
+        namespace: Option<String>,
+        /// Path below the base URL.
+        path: String,
+    },
+}
+
+impl LLMScaler {
+    /// The scaler that this resource describes, defaulted.
+    ///
+    /// # Errors
+    ///
+    /// The first field that cannot be used, in the words of the schema's own rule.
+    pub fn parse(&self) -> Result<Scaler, Invalid> {
+        self.spec.parse()
+    }
+}
+
+impl LLMScalerSpec {
+    fn parse(&self) -> Result<Scaler, Invalid> {
+        let target = target_ref(&self.target_ref)?;
+        let address = address(&self.server_address)?;
+        let headers = headers(&self.server_headers)?;
+        let bounds = self.bounds()?;
+        let (provider, sources) = match self.metric_provider {
+            MetricProvider::Prometheus => {
+                let queries = self.metrics.iter().map(|metric| metric.query.clone()).collect();
+                (Provider::Prometheus { address, headers, queries }, sources(&self.metrics)?)
+            }
+            MetricProvider::Custom => (decision_server(address, headers, self.custom_provider.as_ref())?, vec![decision_source()]),
+        };
+        let scale_down = self.scale_down(&target)?;
+        let consults_query = scale_down.victims == engine::VictimOrder::ColdestFirst && self.metric_provider == MetricProvider::Prometheus;
+        let deletion_cost_query =
+            self.scale_down.as_ref().and_then(|s| s.deletion_cost_query.clone()).filter(|query| consults_query && !query.trim().is_empty());
+        let sync_period = period("spec.syncPeriodSeconds", self.sync_period_seconds, DEFAULT_SYNC_PERIOD, rules::SYNC_PERIOD.message)?;
+        let retry_period = period("spec.retryPeriodSeconds", self.retry_period_seconds, DEFAULT_RETRY_PERIOD, rules::RETRY_PERIOD.message)?;
+        let cooldown = self.idle.as_ref().map_or(0, |idle| idle.cooldown_seconds);
+        let spec = engine::Spec {
+            bounds,
+            sources,
+            sync_period,
+            scale_down,
+            behavior: self.behavior.as_ref().map(Behavior::parse).transpose()?,
+            cooldown: seconds("spec.idle.cooldownSeconds", cooldown, rules::COOLDOWN.message)?,
+            fallback: self.fallback.as_ref().map(fallback).transpose()?,
+            mode: match self.mode {
+                Mode::Auto => engine::Mode::Auto,
+                Mode::Recommend => engine::Mode::Recommend,
+            },
+        };
+        Ok(Scaler { target, spec, provider, retry_period, deletion_cost_query })
+    }
+
+    fn bounds(&self) -> Result<engine::Bounds, Invalid> {
+        let min = engine::Replicas::new(count("spec.minReplicas", self.min_replicas, rules::MIN_REPLICAS)?);
+        let max = engine::Replicas::new(count("spec.maxReplicas", self.max_replicas, rules::MAX_REPLICAS)?);
+        if min > max { Err(Invalid::new("spec.minReplicas", rules::BOUNDS.message)) } else { Ok(engine::Bounds { min, max }) }
+    }
+
+    fn scale_down(&self, target: &TargetRef) -> Result<engine::ScaleDown, Invalid> {
+        let given = self.scale_down.clone().unwrap_or_default();
+        let window = given.stabilization_window_seconds.unwrap_or(0);
+        let max_step = given.max_step_replicas.unwrap_or(0);
+        // Only a ReplicaSet heeds a pod's deletion cost; the others delete by ordinal.
+        let coldest_first = given.behavior == ScaleDownBehavior::CacheAware && target.kind == "Deployment";
+        Ok(engine::ScaleDown {
+            window: seconds("spec.scaleDown.stabilizationWindowSeconds", window, rules::WINDOW.message)?,
+            max_step: NonZeroU32::new(count("spec.scaleDown.maxStepReplicas", max_step, rules::MAX_STEP)?),
+            victims: if coldest_first { engine::VictimOrder::ColdestFirst } else { engine::VictimOrder::Workload },
+        })
+    }
+}
+
+/// A number of things, 0 or more.
+pub(crate) fn count(field: impl Into<String>, value: i32, message: &str) -> Result<u32, Invalid> {
+    u32::try_from(value).map_err(|_| Invalid::new(field, message))
+}
+
+pub(crate) fn seconds(field: impl Into<String>, value: i32, message: &str) -> Result<Duration, Invalid> {
+    count(field, value, message).map(|value| Duration::from_secs(value.into()))
+}
+
+/// A period; 0 stands for its default.
+fn period(field: &str, value: i32, default: Duration, message: &str) -> Result<Duration, Invalid> {
+    seconds(field, value, message).map(|period| if period.is_zero() { default } else { period })
+}
+
+pub(crate) fn not_blank(field: impl Into<String>, text: &str, message: &str) -> Result<String, Invalid> {
+    if text.trim().is_empty() { Err(Invalid::new(field, message)) } else { Ok(text.to_owned()) }
+}
+
+fn target_ref(reference: &TargetReference) -> Result<TargetRef, Invalid> {
+    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+    let well_formed = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '/' || c.is_ascii_whitespace());
+    if !well_formed(version) || (reference.api_version.contains('/') && !well_formed(group)) {
+        return Err(Invalid::new("spec.targetRef.apiVersion", rules::API_VERSION.message));
+    }
+    Ok(TargetRef {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: not_blank("spec.targetRef.kind", &reference.kind, rules::KIND.message)?,
+        name: not_blank("spec.targetRef.name", &reference.name, rules::NAME.message)?,
+    })
+}
+
+fn address(text: &str) -> Result<Url, Invalid> {
+    let invalid = || Invalid::new("spec.serverAddress", rules::ADDRESS.message);
+    // The URL parser forgives blanks, missing slashes and an empty host by rewriting them; that would not be what was written.
+    let (scheme, rest) = text.split_once("://").ok_or_else(invalid)?;
+    let http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    if !http || rest.starts_with('/') || text.contains(|c: char| matches!(c, '?' | '#') || c.is_ascii_whitespace()) {
+        return Err(invalid());
+    }
+    Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)
+}
+
+fn headers(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Invalid> {
+    for (name, value) in given {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(token) {
+            return Err(Invalid::new("spec.serverHeaders", rules::HEADER_NAMES.message));
+        }
+        if value.contains(|c: char| c.is_ascii_control() && c != '\t') {
+            return Err(Invalid::new("spec.serverHeaders", rules::HEADER_VALUES.message));
+        }
+    }
+    Ok(given.clone())
+}
+
+fn decision_server(address: Url, headers: BTreeMap<String, String>, given: Option<&CustomProvider>) -> Result<Provider, Invalid> {
+    let given = given.ok_or_else(|| Invalid::new("spec.customProvider", rules::CUSTOM_PROVIDER.message))?;
+    if given.path.contains(['?', '#']) {
+        return Err(Invalid::new("spec.customProvider.path", rules::PATH.message));
+    }
+    Ok(Provider::DecisionServer {
+        address,
+        headers,
+        service_id: not_blank("spec.customProvider.serviceId", &given.service_id, rules::SERVICE_ID.message)?,
+        namespace: given.namespace.clone().filter(|namespace| !namespace.is_empty()),
+        path: if given.path.is_empty() { default_path() } else { given.path.clone() },
+    })
+}
+
+fn fallback(given: &Fallback) -> Result<engine::Fallback, Invalid> {
+    Ok(engine::Fallback {
+        failure_threshold: count("spec.fallback.failureThreshold", given.failure_threshold, rules::FAILURE_THRESHOLD.message)?,
+        replicas: engine::Replicas::new(count("spec.fallback.replicas", given.replicas, rules::FALLBACK_REPLICAS.message)?),
+    })
+}

@@ -1,0 +1,48 @@
+//! Touches on the generated schema that attributes cannot express.
+
+use schemars::{Schema, transform::transform_subschemas};
+use serde_json::{Value, json};
+
+/// Says of optional fields that they may be absent, not that they may be null, of 32-bit integers how large they may be, and keeps
+/// each description in one line.
+///
+/// A null that reached a CEL rule would be an evaluation error, and the API server takes `format: int32` as a hint only, so that a
+/// larger number would be stored and could not be read back.
+pub(crate) fn as_kubernetes(schema: &mut Schema) {
+    transform_subschemas(&mut as_kubernetes, schema);
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [kind] = types.as_slice() {
+            let kind = kind.clone();
+            object.insert("type".into(), kind);
+        }
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type") != Some(&json!("null")));
+        if let [Value::Object(only)] = choices.as_mut_slice() {
+            let mut only = std::mem::take(only);
+            object.remove("anyOf");
+            // The field's own description says more than that of its type.
+            only.retain(|key, _| !object.contains_key(key));
+            object.append(&mut only);
+        }
+    }
+    if object.get("format") == Some(&json!("int32")) {
+        object.entry("maximum").or_insert(json!(i32::MAX));
+    }
+    if object.contains_key("x-kubernetes-int-or-string") {
+        object.insert("nullable".into(), json!(false)); // kube would say true
+    }
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " "); // kubectl breaks lines itself
+    }
+}
+
+/// Bounds on a map of headers, without which the API server refuses rules on them as too costly.
+pub(crate) fn bounded_headers(schema: &mut Schema) {
+    schema.insert("maxProperties".into(), json!(32));
+    if let Some(Value::Object(values)) = schema.get_mut("additionalProperties") {
+        values.insert("maxLength".into(), json!(16384));
+    }
+}
