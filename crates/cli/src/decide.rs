@@ -1,0 +1,122 @@
+//! `llmscaler decide`: the engine and the decoders as they are in the operator, from a file.
+
+mod account;
+mod answer;
+mod document;
+mod fleet;
+mod memory;
+mod node;
+mod readings;
+mod suggest;
+mod target;
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use llmscaler_api::Invalid;
+use llmscaler_engine::{Observation, Victims, Workload, decide};
+use serde::Serialize;
+
+use self::answer::Answer;
+use self::document::Document;
+use crate::failure::Failure;
+
+/// The arguments of `decide`.
+#[derive(Debug, Args)]
+pub struct DecideArguments {
+    /// The document, in YAML or JSON; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// json: one object a line for each tick; text: an account for people
+    #[arg(short, long, value_name = "FORMAT", default_value = "json")]
+    output: Format,
+}
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Text,
+}
+
+/// What a refused document prints for programs.
+#[derive(Serialize)]
+struct Refusal<'a> {
+    error: &'a str,
+    field: &'a str,
+}
+
+/// Decides at each tick of the document and prints the answers.
+pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Failure> {
+    let text = read(&arguments.file)?;
+    match document::parse(&text) {
+        Ok(document) => answer(document, arguments.output, out).map_err(Failure::Output),
+        Err(invalid) => {
+            if arguments.output == Format::Json {
+                refuse(&invalid, out).map_err(Failure::Output)?;
+            }
+            Err(Failure::Invalid { file: named(&arguments.file), invalid })
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    let bytes = bytes.map_err(|cause| Failure::Unreadable { file: named(file), cause })?;
+    String::from_utf8(bytes).map_err(|_| Failure::Invalid {
+        file: named(file),
+        invalid: Invalid { field: String::new(), message: "is not UTF-8 text; save it as UTF-8".to_owned() },
+    })
+}
+
+fn named(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+fn refuse(invalid: &Invalid, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &Refusal { error: &invalid.message, field: &invalid.field })?;
+    out.write_all(b"\n")
+}
+
+fn answer(document: Document, format: Format, out: &mut impl Write) -> io::Result<()> {
+    let Document { scaler, mut memory, mut fleet, ticks } = document;
+    let spec = &scaler.spec;
+    let sync_period = spec.sync_period.as_secs_f64();
+    for tick in ticks {
+        let now = tick.at;
+        let followed = tick.target.is_none();
+        let workload = match (tick.target, &mut fleet) {
+            (Some(shown), fleet) => {
+                fleet.iter_mut().for_each(|fleet| fleet.follow(&shown, now));
+                shown
+            }
+            (None, Some(fleet)) => fleet.at(now),
+            (None, None) => Workload::default(),
+        };
+        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.readings };
+        let mut decision = decide(spec, &seen, &memory, now);
+        if followed {
+            // Its pods have no names.
+            decision.victims = Victims::default();
+        }
+        if let Some(count) = decision.write {
+            decision.memory.record_write(spec, now, decision.replicas, count);
+            fleet.iter_mut().for_each(|fleet| fleet.resize(count, now));
+        }
+        match format {
+            Format::Json => {
+                serde_json::to_writer(&mut *out, &Answer::new(now, &decision, sync_period))?;
+                out.write_all(b"\n")?;
+            }
+            Format::Text => account::write(out, now, &decision, sync_period)?,
+        }
+        memory = decision.memory;
+    }
+    Ok(())
+}

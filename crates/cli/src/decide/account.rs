@@ -1,0 +1,58 @@
+//! The answer to one tick as an account for people.
+
+use std::io::{self, Write};
+
+use llmscaler_engine::{Decision, ReadingState, ReadingTrace, Stage, StageTrace, Time};
+
+/// Writes what was read, what each stage made of it, and what came of it.
+pub fn write(out: &mut impl Write, at: Time, decision: &Decision, sync_period: f64) -> io::Result<()> {
+    let Decision { replicas, ready, .. } = decision;
+    writeln!(out, "at {} s: {replicas} replicas, {ready} ready", at.as_seconds())?;
+    let width = decision.readings.iter().map(|reading| reading.name.chars().count()).max().unwrap_or(0);
+    for reading in &decision.readings {
+        writeln!(out, "  {:<width$}  {}", reading.name, said(reading))?;
+    }
+    for trace in &decision.stages {
+        let count = if trace.count_in == trace.out { trace.out.to_string() } else { format!("{} → {}", trace.count_in, trace.out) };
+        writeln!(out, "  {:<9}  {count:<9}  {}: {}", name(trace), trace.reason, trace.message)?;
+    }
+    if !decision.victims.names.is_empty() {
+        writeln!(out, "  to go, in this order: {}", decision.victims.names.join(", "))?;
+    }
+    for condition in decision.conditions.iter().filter(|condition| noteworthy(condition.kind.as_str(), condition.status)) {
+        let status = if condition.status { "True" } else { "False" };
+        writeln!(out, "  {} is {status}, {}: {}", condition.kind.as_str(), condition.reason, condition.message)?;
+    }
+    match decision.write {
+        Some(count) => write!(out, "  writes {count}"),
+        None => write!(out, "  writes nothing"),
+    }?;
+    writeln!(out, "; {}; next sync in {sync_period} s\n", decision.reason)
+}
+
+fn said(reading: &ReadingTrace) -> String {
+    let against = reading.target.map_or_else(String::new, |target| format!(" against {target}"));
+    let asks = reading.replicas.map_or_else(String::new, |count| format!(", asks for {count}"));
+    match &reading.state {
+        ReadingState::Value(value) => format!("{value}{against}{asks}"),
+        ReadingState::Idle => format!("idle{asks}"),
+        ReadingState::Unknown(why) => format!("unknown: {why}"),
+    }
+}
+
+fn name(trace: &StageTrace) -> &'static str {
+    match trace.stage {
+        Stage::Recommend => "recommend",
+        Stage::Activate => "activate",
+        Stage::Bound => "bound",
+        Stage::Stabilise => "stabilise",
+        Stage::Pace => "pace",
+        Stage::Guard => "guard",
+        Stage::Write => "write",
+    }
+}
+
+/// Limited scaling is worth a line when it is so, everything else when it is not.
+fn noteworthy(condition: &str, status: bool) -> bool {
+    status == (condition == "ScalingLimited")
+}
