@@ -155,3 +155,51 @@ impl ScalingPolicy {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::PolicyLimit::{Percent, Pods};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parsed(behavior: Value) -> engine::Behavior {
+        serde_json::from_value::<Behavior>(behavior).unwrap().parse().unwrap()
+    }
+
+    fn policy(limit: engine::PolicyLimit, seconds: u64) -> engine::Policy {
+        engine::Policy { limit, period: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn what_is_left_out_has_the_defaults_of_autoscaling_v2() {
+        let tolerance = engine::Measurement::new(0.1).unwrap();
+        let up = engine::ScalingRules {
+            window: Duration::ZERO,
+            select: engine::SelectPolicy::Max,
+            policies: vec![policy(Pods(4), 15), policy(Percent(100), 15)],
+            tolerance,
+        };
+        let down = engine::ScalingRules { window: Duration::from_secs(300), policies: vec![policy(Percent(100), 15)], ..up.clone() };
+        let expected = engine::Behavior { up, down };
+        assert_eq!(parsed(json!({})), expected);
+        assert_eq!(parsed(json!({"scaleUp": {}, "scaleDown": {}})), expected);
+    }
+
+    #[test]
+    fn what_is_given_is_kept() {
+        let behavior = parsed(json!({
+            "scaleUp": {"tolerance": 0, "selectPolicy": "Disabled"},
+            "scaleDown": {
+                "stabilizationWindowSeconds": 0,
+                "selectPolicy": "Min",
+                "policies": [{"type": "Percent", "value": 10, "periodSeconds": 60}, {"type": "Pods", "value": 5, "periodSeconds": 1800}],
+                "tolerance": "50m",
+            },
+        }));
+        assert_eq!((behavior.up.tolerance.get(), behavior.up.select), (0.0, engine::SelectPolicy::Disabled));
+        assert_eq!((behavior.down.tolerance.get(), behavior.down.select), (0.05, engine::SelectPolicy::Min));
+        assert_eq!(behavior.down.window, Duration::ZERO);
+        assert_eq!(behavior.down.policies, [policy(Percent(10), 60), policy(Pods(5), 1800)]);
+    }
+}

@@ -36,30 +36,22 @@ static SCHEMA: LazyLock<JSONSchemaProps> = LazyLock::new(|| {
 /// assert_eq!(invalid.field, "spec.metricProvider");
 /// assert_eq!(invalid.message, "must be Prometheus or Custom, not \"Graphite\"");
 /// ```
-pub fn parse_json(document: Value) -> Result<LLMScaler, Invalid> {
+pub fn parse_json(mut document: Value) -> Result<LLMScaler, Invalid> {
+    drop_nulls(&mut document);
     let Value::Object(mut document) = document else {
         return Err(Invalid::new("", "must be an LLMScaler, an object with apiVersion, kind, metadata and spec"));
     };
-    must_equal(&document, "apiVersion", &LLMScaler::api_version(&()))?;
-    must_equal(&document, "kind", &LLMScaler::kind(&()))?;
+    must_equal(document.remove("apiVersion"), "apiVersion", &LLMScaler::api_version(&()))?;
+    must_equal(document.remove("kind"), "kind", &LLMScaler::kind(&()))?;
     document.remove("status");
-    let mut document = Value::Object(document);
-    drop_nulls(&mut document);
-    check_whole(&document)?;
-    typed(document)
+    let metadata = document.remove("metadata");
+    check_members(&SCHEMA, &document, "")?;
+    document.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+    typed(Value::Object(document))
 }
 
-/// The schema leaves out what every resource has.
-fn check_whole(document: &Value) -> Result<(), Invalid> {
-    let mut own = document.clone();
-    if let Value::Object(members) = &mut own {
-        members.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
-    }
-    check(&SCHEMA, &own, "")
-}
-
-fn must_equal(document: &Map<String, Value>, field: &str, expected: &str) -> Result<(), Invalid> {
-    match document.get(field) {
+fn must_equal(given: Option<Value>, field: &str, expected: &str) -> Result<(), Invalid> {
+    match given {
         Some(Value::String(given)) if given == expected => Ok(()),
         Some(given) => Err(Invalid::new(field, format!("must be {expected}, not {given}"))),
         None => Err(Invalid::new(field, format!("is required; write {expected}"))),

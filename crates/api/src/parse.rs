@@ -218,12 +218,13 @@ fn address(text: &str) -> Result<Url, Invalid> {
 
 fn headers(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Invalid> {
     for (name, value) in given {
+        let field = format!("spec.serverHeaders.{name}");
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(token) {
-            return Err(Invalid::new("spec.serverHeaders", rules::HEADER_NAMES.message));
+            return Err(Invalid::new(field, rules::HEADER_NAMES.message));
         }
         if value.contains(|c: char| c.is_ascii_control() && c != '\t') {
-            return Err(Invalid::new("spec.serverHeaders", rules::HEADER_VALUES.message));
+            return Err(Invalid::new(field, rules::HEADER_VALUES.message));
         }
     }
     Ok(given.clone())
@@ -248,4 +249,127 @@ fn fallback(given: &Fallback) -> Result<engine::Fallback, Invalid> {
         failure_threshold: count("spec.fallback.failureThreshold", given.failure_threshold, rules::FAILURE_THRESHOLD.message)?,
         replicas: engine::Replicas::new(count("spec.fallback.replicas", given.replicas, rules::FALLBACK_REPLICAS.message)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use llmscaler_engine::{Law, Mode, VictimOrder};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn scaler(more: Value) -> LLMScaler {
+        let mut spec = json!({
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"},
+            "serverAddress": "http://prometheus:9090",
+            "minReplicas": 1,
+            "maxReplicas": 5,
+            "metrics": [{"query": "avg(kv)", "target": "0.8"}],
+        });
+        for (name, value) in more.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap()
+    }
+
+    fn parsed(more: Value) -> Scaler {
+        scaler(more).parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_has_the_documented_defaults() {
+        let scaler = parsed(json!({}));
+        assert_eq!(scaler.target.api_version(), "apps/v1");
+        assert_eq!(scaler.retry_period, Duration::from_secs(10));
+        assert_eq!(scaler.deletion_cost_query, None);
+        let spec = scaler.spec;
+        assert_eq!((spec.bounds.min.get(), spec.bounds.max.get()), (1, 5));
+        assert_eq!(spec.sync_period, Duration::from_secs(15));
+        assert_eq!(spec.scale_down, engine::ScaleDown { window: Duration::ZERO, max_step: None, victims: VictimOrder::ColdestFirst });
+        assert_eq!((spec.behavior, spec.cooldown, spec.fallback, spec.mode), (None, Duration::ZERO, None, Mode::Auto));
+        assert_eq!(spec.sources.len(), 1);
+    }
+
+    #[test]
+    fn periods_of_zero_are_the_defaults() {
+        let scaler = parsed(json!({"syncPeriodSeconds": 0, "retryPeriodSeconds": 0}));
+        assert_eq!((scaler.spec.sync_period, scaler.retry_period), (Duration::from_secs(15), Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn a_maximum_of_zero_pins_at_zero() {
+        assert_eq!(parsed(json!({"minReplicas": 0, "maxReplicas": 0})).spec.bounds.max.get(), 0);
+    }
+
+    #[test]
+    fn the_decision_server_is_the_only_source_and_needs_no_metrics() {
+        let custom = json!({"metricProvider": "Custom", "customProvider": {"serviceId": "svc", "path": ""}, "metrics": [],
+            "scaleDown": {"deletionCostQuery": "kv"}});
+        let scaler = parsed(custom);
+        assert_eq!(
+            scaler.spec.sources.iter().map(|source| (source.name.as_str(), source.law)).collect::<Vec<_>>(),
+            [("decision", Law::Absolute)]
+        );
+        assert_eq!(scaler.deletion_cost_query, None, "there is no query API to run it against");
+        let Provider::DecisionServer { service_id, namespace, path, .. } = scaler.provider else { panic!("{:?}", scaler.provider) };
+        assert_eq!((service_id.as_str(), namespace, path.as_str()), ("svc", None, "/decisions"));
+    }
+
+    #[test]
+    fn queries_stand_beside_their_sources() {
+        let scaler = parsed(json!({"metrics": [{"query": "a", "target": "1"}, {"query": "b", "target": "1"}]}));
+        let Provider::Prometheus { queries, address, .. } = scaler.provider else { panic!("{:?}", scaler.provider) };
+        assert_eq!((queries, address.as_str()), (vec!["a".to_owned(), "b".to_owned()], "http://prometheus:9090/"));
+        assert_eq!(scaler.spec.sources.len(), 2);
+    }
+
+    #[test]
+    fn the_coldest_pods_are_chosen_only_where_the_cluster_heeds_it() {
+        let down = |kind: &str, behavior: &str| {
+            let scaler = parsed(json!({
+                "targetRef": {"apiVersion": "g/v1", "kind": kind, "name": "vllm"},
+                "scaleDown": {"behavior": behavior, "deletionCostQuery": "kv", "maxStepReplicas": 2, "stabilizationWindowSeconds": 180},
+            }));
+            assert_eq!(scaler.spec.scale_down.max_step, NonZeroU32::new(2));
+            assert_eq!(scaler.spec.scale_down.window, Duration::from_secs(180));
+            (scaler.spec.scale_down.victims, scaler.deletion_cost_query)
+        };
+        assert_eq!(down("Deployment", "CacheAware"), (VictimOrder::ColdestFirst, Some("kv".into())));
+        assert_eq!(down("Deployment", "None"), (VictimOrder::Workload, None));
+        assert_eq!(down("StatefulSet", "CacheAware"), (VictimOrder::Workload, None));
+    }
+
+    #[test]
+    fn a_target_of_the_core_group_has_no_group() {
+        let target = parsed(json!({"targetRef": {"apiVersion": "v1", "kind": "ReplicationController", "name": "vllm"}})).target;
+        assert_eq!((target.group.as_str(), target.version.as_str(), target.api_version().as_str()), ("", "v1", "v1"));
+    }
+
+    #[test]
+    fn additions_are_carried_over() {
+        let spec = parsed(json!({"idle": {"cooldownSeconds": 300}, "fallback": {"replicas": 6}, "mode": "Recommend"})).spec;
+        assert_eq!(spec.cooldown, Duration::from_secs(300));
+        assert_eq!(spec.fallback, Some(engine::Fallback { failure_threshold: 3, replicas: engine::Replicas::new(6) }));
+        assert_eq!(spec.mode, Mode::Recommend);
+    }
+
+    #[test]
+    fn addresses_are_taken_as_written_or_not_at_all() {
+        for given in ["http://host", "https://host:9090/prefix/", "http://user:pw@host", "http://[::1]:9090", "HTTP://host"] {
+            assert!(address(given).is_ok(), "{given}");
+        }
+        for given in
+            ["host:9090", "http:host", "http:/host", "http:///host", "http://:9090", "http://host:99999", "http://ho st", "file:///x"]
+        {
+            assert_eq!(address(given).unwrap_err().field, "spec.serverAddress", "{given}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_field() {
+        let refusal = scaler(json!({"metrics": [{"query": "q", "target": "80%"}]})).parse().unwrap_err();
+        assert!(refusal.to_string().starts_with("spec.metrics[0].target: must be a finite number above 0 in quotes"), "{refusal}");
+        let refusal = scaler(json!({"serverHeaders": {"X-Token": "a\n"}})).parse().unwrap_err();
+        assert_eq!(refusal.field, "spec.serverHeaders.X-Token");
+    }
 }

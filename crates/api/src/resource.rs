@@ -23,12 +23,12 @@ use crate::status::LLMScalerStatus;
     status = "LLMScalerStatus",
     derive = "PartialEq",
     doc = "LLMScaler keeps the number of replicas of one LLM inference workload in step with its load.",
-    printcolumn(name = "MinReplicas", type_ = "integer", json_path = ".spec.minReplicas"),
-    printcolumn(name = "MaxReplicas", type_ = "integer", json_path = ".spec.maxReplicas"),
-    printcolumn(name = "CurrentReplicas", type_ = "integer", json_path = ".status.currentReplicas"),
-    printcolumn(name = "DesiredReplicas", type_ = "integer", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "MinReplicas", "type": "integer", "jsonPath": ".spec.minReplicas"}"#,
+    printcolumn = r#"{"name": "MaxReplicas", "type": "integer", "jsonPath": ".spec.maxReplicas"}"#,
+    printcolumn = r#"{"name": "CurrentReplicas", "type": "integer", "jsonPath": ".status.currentReplicas"}"#,
+    printcolumn = r#"{"name": "DesiredReplicas", "type": "integer", "jsonPath": ".status.desiredReplicas"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = as_kubernetes)]

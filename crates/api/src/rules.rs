@@ -96,7 +96,7 @@ pub(crate) const POLICIES: Rule =
 pub(crate) const POLICY_VALUE: Rule = Rule::new("self > 0", "must be above 0; to close the direction, set selectPolicy to Disabled");
 pub(crate) const POLICY_PERIOD: Rule = Rule::new("self >= 1 && self <= 1800", "must be between 1 and 1800 seconds");
 pub(crate) const TOLERANCE: Rule = Rule::new(
-    "type(self) == int ? self >= 0 : (isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0)",
+    "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",
     "must be a number of at least 0 in quotes, such as \"0.1\" for ten per cent",
 );
 

@@ -66,3 +66,57 @@ fn source_names(metrics: &[Metric]) -> Vec<String> {
         .map(|(index, name)| if by_index.contains(&index) { index } else { name.to_owned() })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(name: Option<&str>, target: &str) -> Metric {
+        Metric {
+            name: name.map(Into::into),
+            query: "avg(kv)".into(),
+            target: target.into(),
+            metric_type: MetricType::Value,
+            activation: "0".into(),
+            required: false,
+        }
+    }
+
+    #[test]
+    fn targets_are_finite_numbers_above_zero() {
+        for (text, number) in [("5", 5.0), ("0.8", 0.8), ("  2.5 ", 2.5), (".5", 0.5), ("+0.8", 0.8), ("1e-3", 0.001)] {
+            let sources = sources(&[metric(None, text)]).unwrap();
+            assert_eq!(sources[0].law.target().map(engine::Target::get), Some(number), "{text:?}");
+        }
+        for text in ["80%", "80 %", "0", "-1", "NaN", "+Inf", "abc", "", "1e400", "1e-400", "0x1p-2", "1_000"] {
+            let refusal = sources(&[metric(None, "1"), metric(None, text)]).unwrap_err();
+            assert_eq!(refusal, Invalid::new("spec.metrics[1].target", rules::TARGET.message), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_source_has_a_name_of_its_own() {
+        let rows: &[(&[Option<&str>], &[&str])] = &[
+            (&[Some("kv"), Some("queue")], &["kv", "queue"]),
+            (&[None, Some(""), Some("kv")], &["0", "1", "kv"]),
+            (&[Some("kv"), Some("queue"), Some("kv")], &["0", "queue", "2"]),
+            (&[Some("slo"), Some("decision")], &["0", "1"]),
+            // Named as the index of another one: only a trouble where that one goes by its index.
+            (&[Some("1"), Some("kv")], &["1", "kv"]),
+            (&[Some("1"), None], &["0", "1"]),
+            (&[Some("1"), Some("2"), None], &["0", "1", "2"]),
+        ];
+        for (given, expected) in rows {
+            let metrics: Vec<Metric> = given.iter().map(|name| metric(*name, "1")).collect();
+            assert_eq!(source_names(&metrics), *expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn the_metric_type_chooses_the_law() {
+        let total = Metric { metric_type: MetricType::AverageValue, required: true, activation: "5".into(), ..metric(Some("queue"), "10") };
+        let source = sources(&[total]).unwrap().remove(0);
+        assert!(matches!(source.law, engine::Law::Average { .. }));
+        assert_eq!((source.activation.get(), source.required), (5.0, true));
+    }
+}
