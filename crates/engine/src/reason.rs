@@ -70,6 +70,37 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every code, in the order of the stages.
+    pub const ALL: [Self; 27] = [
+        Self::ValidMetricFound,
+        Self::FailedGetMetrics,
+        Self::RequiredMetricUnknown,
+        Self::FallbackReplicas,
+        Self::Active,
+        Self::Idle,
+        Self::CooldownActive,
+        Self::ActivityUnknown,
+        Self::DesiredWithinRange,
+        Self::TooFewReplicas,
+        Self::TooManyReplicas,
+        Self::ScaleUpLimit,
+        Self::ScaleDownLimit,
+        Self::ScalingDisabled,
+        Self::ReadyForNewScale,
+        Self::ScaleUpStabilized,
+        Self::ScaleDownStabilized,
+        Self::Settled,
+        Self::RolloutInProgress,
+        Self::NotSettled,
+        Self::Unschedulable,
+        Self::TargetOwned,
+        Self::RecommendOnly,
+        Self::NoChange,
+        Self::SuccessfulRescale,
+        Self::CapacityFound,
+        Self::OnlyOwner,
+    ];
+
     /// The code, as conditions, events and metric labels carry it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -114,5 +145,16 @@ impl std::fmt::Display for Reason {
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_all() {
+        assert!(Reason::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
+        assert_eq!(Reason::OnlyOwner as usize + 1, Reason::ALL.len(), "the last variant is the last of the list");
     }
 }
