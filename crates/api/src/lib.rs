@@ -21,4 +21,5 @@ pub use resource::{
     CustomProvider, Fallback, Idle, LLMScaler, LLMScalerSpec, Metric, MetricProvider, MetricType, Mode, Preemption, ScaleDown,
     ScaleDownBehavior, TargetReference,
 };
+pub use schema::definition;
 pub use status::{DecisionStatus, LLMScalerStatus, MetricState, MetricStatus, StageStatus};

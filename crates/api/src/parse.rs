@@ -191,7 +191,7 @@ pub(crate) fn not_blank(field: impl Into<String>, text: &str, message: &str) -> 
     if text.trim().is_empty() { Err(Invalid::new(field, message)) } else { Ok(text.to_owned()) }
 }
 
-fn target_ref(reference: &TargetReference) -> Result<TargetRef, Invalid> {
+pub(crate) fn target_ref(reference: &TargetReference) -> Result<TargetRef, Invalid> {
     let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
     let well_formed = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '/' || c.is_ascii_whitespace());
     if !well_formed(version) || (reference.api_version.contains('/') && !well_formed(group)) {
@@ -205,7 +205,7 @@ fn target_ref(reference: &TargetReference) -> Result<TargetRef, Invalid> {
     })
 }
 
-fn address(text: &str) -> Result<Url, Invalid> {
+pub(crate) fn address(text: &str) -> Result<Url, Invalid> {
     let invalid = || Invalid::new("spec.serverAddress", rules::ADDRESS.message);
     // The URL parser forgives blanks, missing slashes and an empty host by rewriting them; that would not be what was written.
     let (scheme, rest) = text.split_once("://").ok_or_else(invalid)?;
@@ -216,7 +216,7 @@ fn address(text: &str) -> Result<Url, Invalid> {
     Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)
 }
 
-fn headers(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Invalid> {
+pub(crate) fn headers(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Invalid> {
     for (name, value) in given {
         let field = format!("spec.serverHeaders.{name}");
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

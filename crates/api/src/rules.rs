@@ -96,10 +96,68 @@ pub(crate) const POLICIES: Rule =
 pub(crate) const POLICY_VALUE: Rule = Rule::new("self > 0", "must be above 0; to close the direction, set selectPolicy to Disabled");
 pub(crate) const POLICY_PERIOD: Rule = Rule::new("self >= 1 && self <= 1800", "must be between 1 and 1800 seconds");
 pub(crate) const TOLERANCE: Rule = Rule::new(
-    "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",
+    // The API server also takes "." and "m" for quantities, of nothing.
+    "string(self).matches('^[+-]?[.]?[0-9]') && isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",
     "must be a number of at least 0 in quotes, such as \"0.1\" for ten per cent",
 );
 
 pub(crate) const COOLDOWN: Rule = Rule::new("self >= 0", "must be 0 or more seconds; 0 goes to zero as soon as nothing is active");
 pub(crate) const FAILURE_THRESHOLD: Rule = Rule::new("self >= 0", "must be 0 or more syncs in a row");
 pub(crate) const FALLBACK_REPLICAS: Rule = Rule::new("self >= 0", "must be 0 or more replicas");
+
+#[cfg(test)]
+mod tests {
+    use kube::core::cel::Validator;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::number::{decimal, quantity};
+    use crate::parse::{address, headers, target_ref};
+    use crate::resource::TargetReference;
+
+    fn holds(rule: Rule, schema: Value, value: &Value) -> bool {
+        let mut schema = schema;
+        schema["x-kubernetes-validations"] = json!([{"rule": rule.cel, "message": rule.message}]);
+        Validator::new().validate(&schema, value, None).is_ok()
+    }
+
+    fn holds_for_text(rule: Rule, text: &str) -> bool {
+        holds(rule, json!({"type": "string"}), &json!(text))
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_judged_alike(text in "[ ]?[-+]?[0-9]{0,3}[.]?[0-9]{0,2}([eE][-+]?[0-9]{1,3})?[ %x_]?") {
+            let number = decimal(&text);
+            prop_assert_eq!(holds_for_text(TARGET, &text), number.is_some_and(|number| number > 0.0), "{:?}", text);
+            prop_assert_eq!(holds_for_text(ACTIVATION, &text), number.is_some(), "{:?}", text);
+        }
+
+        #[test]
+        fn quantities_are_judged_alike(text in "[-+]?[0-9]{0,3}[.]?[0-9]{0,2}(m|u|k|M|Ki|e-?[0-9]|%)?") {
+            let parsed = quantity(&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String(text.clone()));
+            let tolerance = holds(TOLERANCE, json!({"x-kubernetes-int-or-string": true}), &json!(text));
+            prop_assert_eq!(tolerance, parsed.is_some_and(|number| number >= 0.0), "{:?}", text);
+        }
+
+        #[test]
+        fn addresses_are_judged_alike(text in "(https?|HTTP|ftp|)(://|:/|:|)(user@|)(prometheus|10[.]0[.]0[.]1|\\[::1\\]|)(:9090|)(/|/a/b|)([?#]x|)") {
+            prop_assert_eq!(holds_for_text(ADDRESS, &text), address(&text).is_ok(), "{:?}", text);
+        }
+
+        #[test]
+        fn versions_are_judged_alike(text in "[a1./ ]{0,6}") {
+            let reference = TargetReference { api_version: text.clone(), kind: "Deployment".into(), name: "vllm".into() };
+            prop_assert_eq!(holds_for_text(API_VERSION, &text), target_ref(&reference).is_ok(), "{:?}", text);
+        }
+
+        #[test]
+        fn headers_are_judged_alike(name in "[ -~é]{0,3}", value in "[ -~é\\t\\n\\r\\x00\\x7f]{0,3}") {
+            let schema = json!({"type": "object", "additionalProperties": {"type": "string"}});
+            let given = json!({ &name: &value });
+            let accepted = holds(HEADER_NAMES, schema.clone(), &given) && holds(HEADER_VALUES, schema, &given);
+            prop_assert_eq!(accepted, headers(&[(name, value)].into()).is_ok());
+        }
+    }
+}

@@ -1,7 +1,35 @@
-//! Touches on the generated schema that attributes cannot express.
+//! The custom resource definition, and touches on its schema that attributes cannot express.
 
+use kube::CustomResourceExt;
 use schemars::{Schema, transform::transform_subschemas};
 use serde_json::{Value, json};
+
+use crate::resource::LLMScaler;
+
+/// The custom resource definition as a document to print or to apply.
+///
+/// # Errors
+///
+/// None that is known: the definition has a JSON form.
+pub fn definition() -> serde_json::Result<Value> {
+    let mut definition = serde_json::to_value(LLMScaler::crd())?;
+    shorten_numbers(&mut definition);
+    Ok(definition)
+}
+
+/// Writes 0.0 as 0: bounds of a schema are floats, whatever they bound.
+fn shorten_numbers(value: &mut Value) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(shorten_numbers),
+        Value::Array(items) => items.iter_mut().for_each(shorten_numbers),
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|x| number.is_f64() && x.fract() == 0.0 && x.abs() < 1e15) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        _ => {}
+    }
+}
 
 /// Says of optional fields that they may be absent, not that they may be null, of 32-bit integers how large they may be, and keeps
 /// each description in one line.
