@@ -15,7 +15,7 @@ const DECISION: &str = "decision";
 const RESERVED: [&str; 2] = ["slo", DECISION];
 
 pub(crate) fn decision_source() -> engine::Source {
-    engine::Source { name: DECISION.into(), law: engine::Law::Absolute, activation: engine::Measurement::ZERO, required: false }
+    engine::Source { name: DECISION.into(), law: engine::Law::Absolute, activation: engine::Activation::ANY_LOAD, required: false }
 }
 
 /// One source for each metric, in their order.
@@ -32,14 +32,16 @@ fn source(index: usize, metric: &Metric, name: String) -> Result<engine::Source,
     not_blank(field("query"), &metric.query, rules::QUERY.message)?;
     let target =
         decimal(&metric.target).and_then(engine::Target::new).ok_or_else(|| Invalid::new(field("target"), rules::TARGET.message))?;
-    let activation = decimal(&metric.activation).ok_or_else(|| Invalid::new(field("activation"), rules::ACTIVATION.message))?;
+    let activation = decimal(&metric.activation)
+        .and_then(engine::Activation::new)
+        .ok_or_else(|| Invalid::new(field("activation"), rules::ACTIVATION.message))?;
     Ok(engine::Source {
         name,
         law: match metric.metric_type {
             MetricType::Value => engine::Law::Ratio { target },
             MetricType::AverageValue => engine::Law::Average { target },
         },
-        activation: engine::Measurement::new(activation).unwrap_or(engine::Measurement::ZERO),
+        activation,
         required: metric.required,
     })
 }
@@ -117,6 +119,6 @@ mod tests {
         let total = Metric { metric_type: MetricType::AverageValue, required: true, activation: "5".into(), ..metric(Some("queue"), "10") };
         let source = sources(&[total]).unwrap().remove(0);
         assert!(matches!(source.law, engine::Law::Average { .. }));
-        assert_eq!((source.activation.get(), source.required), (5.0, true));
+        assert_eq!((source.activation, source.required), (engine::Activation::new(5.0).unwrap(), true));
     }
 }

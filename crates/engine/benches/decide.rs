@@ -19,7 +19,7 @@ fn rules(window: u64) -> ScalingRules {
 fn spec(behavior: Option<Behavior>) -> Option<Spec> {
     let source = |index: u8| {
         let target = Target::new(0.8)?;
-        Some(Source { name: format!("m{index}"), law: Law::Ratio { target }, activation: Measurement::ZERO, required: false })
+        Some(Source { name: format!("m{index}"), law: Law::Ratio { target }, activation: Activation::ANY_LOAD, required: false })
     };
     Some(Spec {
         bounds: Bounds { min: Replicas::new(1), max: Replicas::new(100) },

@@ -49,8 +49,7 @@ impl Decision {
 }
 
 /// A stage of the decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Each source proposes a count.
     Recommend,
@@ -66,6 +65,28 @@ pub enum Stage {
     Guard,
     /// The integer to write, or none.
     Write,
+}
+
+impl Stage {
+    /// The name, as traces carry it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Recommend => "recommend",
+            Self::Activate => "activate",
+            Self::Bound => "bound",
+            Self::Stabilise => "stabilise",
+            Self::Pace => "pace",
+            Self::Guard => "guard",
+            Self::Write => "write",
+        }
+    }
+}
+
+impl Serialize for Stage {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// What one stage did to the count.
@@ -138,7 +159,7 @@ fn as_word<S: serde::Serializer>(status: &bool, serializer: S) -> Result<S::Ok, 
 }
 
 /// The heading of a condition; the first three mean what they mean on a horizontal pod autoscaler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionType {
     /// Whether recommendations can be made.
     ScalingActive,
@@ -163,5 +184,11 @@ impl ConditionType {
             Self::CapacityAvailable => "CapacityAvailable",
             Self::TargetOwned => "TargetOwned",
         }
+    }
+}
+
+impl Serialize for ConditionType {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }

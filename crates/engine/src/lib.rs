@@ -13,7 +13,7 @@
 //!     sources: vec![Source {
 //!         name: "kv".to_owned(),
 //!         law: Law::Ratio { target: Target::new(0.8).expect("above 0") },
-//!         activation: Measurement::ZERO,
+//!         activation: Activation::ANY_LOAD,
 //!         required: false,
 //!     }],
 //!     sync_period: Duration::from_secs(15),
@@ -60,6 +60,7 @@ pub use reason::Reason;
 pub use replicas::Replicas;
 pub use rollout::{Rollout, RolloutCounts};
 pub use spec::{
-    Behavior, Bounds, Fallback, Law, Mode, Policy, PolicyLimit, ScaleDown, ScalingRules, SelectPolicy, Source, Spec, Target, VictimOrder,
+    Activation, Behavior, Bounds, Fallback, Law, Mode, Policy, PolicyLimit, ScaleDown, ScalingRules, SelectPolicy, Source, Spec, Target,
+    VictimOrder,
 };
 pub use time::Time;

@@ -146,7 +146,7 @@ fn tolerated(rules: &Behavior, ratio: f64) -> bool {
 fn is_active(source: &Source, state: &ReadingState) -> bool {
     match (state, source.law) {
         (ReadingState::Value(count), Law::Absolute) => count.get() > 0.0,
-        (ReadingState::Value(value), _) => *value > source.activation,
+        (ReadingState::Value(value), _) => source.activation.exceeded_by(*value),
         _ => false,
     }
 }

@@ -56,8 +56,8 @@ pub struct Source {
     pub name: String,
     /// How its reading becomes a count.
     pub law: Law,
-    /// The source is active while its value is above this (same unit as the reading). 0 by default.
-    pub activation: Measurement,
+    /// The source is active while its value is above this.
+    pub activation: Activation,
     /// While this source is unknown the fleet does not shrink.
     pub required: bool,
 }
@@ -87,6 +87,27 @@ impl Law {
             Self::Ratio { target } | Self::Average { target } => Some(target),
             Self::Absolute => None,
         }
+    }
+}
+
+/// A finite mark, in the unit of its metric, that a value has to exceed to count as activity. Below 0 every known value does.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Activation(f64);
+
+impl Activation {
+    /// Any load at all is activity; the default of document A and of KEDA.
+    pub const ANY_LOAD: Self = Self(0.0);
+
+    /// `None` unless the number is finite.
+    #[must_use]
+    pub fn new(value: f64) -> Option<Self> {
+        value.is_finite().then_some(Self(value))
+    }
+
+    /// Whether a value counts as activity.
+    #[must_use]
+    pub fn exceeded_by(self, value: Measurement) -> bool {
+        value.get() > self.0
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn spec(targets: &[f64]) -> Spec {
     let source = |(index, target): (usize, &f64)| Source {
         name: format!("m{index}"),
         law: Law::Ratio { target: Target::new(*target).unwrap() },
-        activation: Measurement::ZERO,
+        activation: Activation::ANY_LOAD,
         required: false,
     };
     Spec {

@@ -30,7 +30,7 @@ fn any_rules() -> impl Strategy<Value = ScalingRules> {
 
 prop_compose! {
     fn any_spec()(
-        laws in prop::collection::vec((any_law(), any::<bool>(), select(vec![0.0, 3.0])), 1..4),
+        laws in prop::collection::vec((any_law(), any::<bool>(), select(vec![0.0, 3.0, -1.0])), 1..4),
         (min, span) in (0..6u32, 0..10u32),
         (window, step, cooldown) in (select(vec![0, 60, 300]), 0..4u32, select(vec![0, 300])),
         behavior in prop::option::of((any_rules(), any_rules()).prop_map(|(up, down)| Behavior { up, down })),
@@ -38,7 +38,7 @@ prop_compose! {
         mode in select(vec![Mode::Auto, Mode::Auto, Mode::Recommend]),
     ) -> Spec {
         let source = |(index, (law, required, activation)): (usize, (Law, bool, f64))| Source {
-            name: format!("m{index}"), law, required, activation: Measurement::new(activation).unwrap(),
+            name: format!("m{index}"), law, required, activation: Activation::new(activation).unwrap(),
         };
         Spec {
             bounds: bounds(min, min + span),

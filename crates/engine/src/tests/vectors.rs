@@ -247,6 +247,16 @@ fn required_and_fallback_only_raise() {
 }
 
 #[test]
+fn activation_is_exceeded_not_reached() {
+    let at = |activation: f64, reading: f64| {
+        let mut fleet = Fleet::running(Spec { bounds: bounds(0, 10), ..spec(&[1.0]) }, 1, 1);
+        fleet.spec.sources[0].activation = Activation::new(activation).unwrap();
+        fleet.sync_value(0, reading)
+    };
+    assert_eq!([at(0.0, 0.0), at(0.0, 0.1), at(5.0, 5.0), at(5.0, 5.1), at(-1.0, 0.0)], [0, 1, 0, 6, 1]);
+}
+
+#[test]
 fn cooldown_starts_at_first_sight_and_at_each_activity() {
     let mut fleet = Fleet::running(Spec { cooldown: Duration::from_secs(300), bounds: bounds(0, 10), ..spec(&[1.0]) }, 3, 3);
     assert_eq!([0, 299].map(|at| fleet.sync_value(at, 0.0)), [1, 1], "first sight counts as activity");

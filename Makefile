@@ -1,0 +1,61 @@
+# The two commands that matter: `make test` runs every test, `make control-plane` prepares the parts of Kubernetes they run on.
+
+CARGO ?= cargo
+
+.PHONY: all
+all: build
+
+##@ Development
+
+.PHONY: build
+build: ## Build the release binary, target/release/llmscaler
+	$(CARGO) build --release --locked -p llmscaler
+
+.PHONY: run
+run: ## Run the operator from source against the cluster of the current kubeconfig
+	$(CARGO) run --locked -p llmscaler -- operator
+
+.PHONY: test
+test: test-unit test-e2e ## Run every test; the first time this builds a control plane from source, about ten minutes
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Rust
+	$(CARGO) test --locked --workspace --exclude llmscaler-e2e
+
+.PHONY: test-e2e
+test-e2e: control-plane ## Run the tests on a real API server, controllers and Prometheus
+	$(CARGO) build --locked -p llmscaler
+	LLMSCALER_E2E=require $(CARGO) test --locked -p llmscaler-e2e
+
+.PHONY: control-plane
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Prometheus into .cache (needs Go)
+	hack/control-plane/build.sh
+
+.PHONY: bench
+bench: ## Measure what a decision costs
+	$(CARGO) bench --locked -p llmscaler-engine
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: lint
+lint: ## Check format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+.PHONY: deny
+deny: ## Check licences, sources and banned crates of the dependencies
+	$(CARGO) deny --locked check bans licenses sources
+
+.PHONY: manifests
+manifests: ## Write the files that are generated from code
+	$(CARGO) run --locked -p xtask -- generate
+
+.PHONY: verify-manifests
+verify-manifests: ## Check that the generated files are current
+	$(CARGO) run --locked -p xtask -- check
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-18s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
