@@ -1,0 +1,206 @@
+//! The series of each scaler.
+//!
+//! They are kept by scaler, not by metric as the library's families would: a scaler's decision then takes one look-up and one lock,
+//! and when a scaler goes, all its series go with it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use llmscaler_engine::{ConditionType, Decision, ReadingState, Reason, Replicas};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet},
+    metrics::MetricType,
+};
+
+type ByName = BTreeMap<String, Arc<Mutex<Scaler>>>;
+
+/// All scalers, by namespace and name.
+#[derive(Debug, Default)]
+pub(super) struct Scalers(RwLock<BTreeMap<String, ByName>>);
+
+/// The series of one scaler.
+#[derive(Debug, Default)]
+pub(super) struct Scaler {
+    sizes: Option<Sizes>,
+    readings: Vec<Reading>,
+    conditions: Vec<(ConditionType, bool)>,
+    decisions: Counts<Reason>,
+    /// By outcome.
+    pub(super) writes: Counts<&'static str>,
+    pub(super) source_failures: u64,
+    /// By kind.
+    pub(super) errors: Counts<&'static str>,
+}
+
+#[derive(Debug)]
+struct Sizes {
+    spec: Replicas,
+    ready: Replicas,
+    recommended: Replicas,
+    desired: Replicas,
+}
+
+#[derive(Debug)]
+struct Reading {
+    metric: String,
+    value: Option<f64>,
+}
+
+/// Counters by a key of few values.
+#[derive(Debug)]
+pub(super) struct Counts<K>(Vec<(K, u64)>);
+
+impl<K> Default for Counts<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Counts<K> {
+    pub(super) fn add(&mut self, key: K) {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((key, 1)),
+        }
+    }
+}
+
+impl Scaler {
+    pub(super) fn decided(&mut self, decision: &Decision) {
+        let Decision { replicas: spec, ready, recommended, desired, .. } = *decision;
+        self.sizes = Some(Sizes { spec, ready, recommended, desired });
+        self.decisions.add(decision.reason);
+
+        self.conditions.clear();
+        self.conditions.extend(decision.conditions.iter().map(|condition| (condition.kind, condition.status)));
+
+        // The sources seldom change, so their names are seldom copied.
+        self.readings.truncate(decision.readings.len());
+        for (i, trace) in decision.readings.iter().enumerate() {
+            let value = match &trace.state {
+                ReadingState::Value(measurement) => Some(measurement.get()),
+                ReadingState::Idle => Some(0.0),
+                ReadingState::Unknown(_) => None,
+            };
+            match self.readings.get_mut(i) {
+                Some(reading) if reading.metric == trace.name => reading.value = value,
+                Some(reading) => *reading = Reading { metric: trace.name.clone(), value },
+                None => self.readings.push(Reading { metric: trace.name.clone(), value }),
+            }
+        }
+    }
+}
+
+impl Scalers {
+    /// Changes the series of one scaler, which begin with the first change.
+    pub(super) fn of(&self, namespace: &str, name: &str, change: impl FnOnce(&mut Scaler)) {
+        let known = {
+            let scalers = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            scalers.get(namespace).and_then(|by_name| by_name.get(name)).map(Arc::clone)
+        };
+        let scaler = known.unwrap_or_else(|| {
+            let mut scalers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(scalers.entry(namespace.to_owned()).or_default().entry(name.to_owned()).or_default())
+        });
+        change(&mut scaler.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn forget(&self, namespace: &str, name: &str) {
+        let mut scalers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(by_name) = scalers.get_mut(namespace) {
+            by_name.remove(name);
+            if by_name.is_empty() {
+                scalers.remove(namespace);
+            }
+        }
+    }
+}
+
+impl Collector for Scalers {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        // One scaler is locked at a time, so that a scrape of thousands holds up no sync.
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut family = |name, kind, help, series: fn(&Scaler, &mut Samples<'_, '_>) -> fmt::Result| {
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (namespace, by_name) in &all {
+                for (name, scaler) in by_name {
+                    let scaler = scaler.lock().unwrap_or_else(PoisonError::into_inner);
+                    series(&scaler, &mut Samples { metric: &mut metric, namespace, name })?;
+                }
+            }
+            Ok(())
+        };
+        let gauge = MetricType::Gauge;
+        let counter = MetricType::Counter;
+
+        family("llmscaler_spec_replicas", gauge, "spec.replicas of the target at the last decision.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.spec.get()))
+        })?;
+        family("llmscaler_ready_replicas", gauge, "Ready replicas at the last decision.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.ready.get()))
+        })?;
+        family("llmscaler_recommended_replicas", gauge, "The count that the sources ask for.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.recommended.get()))
+        })?;
+        family("llmscaler_desired_replicas", gauge, "The count where the fleet is headed, after bounds and windows.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.desired.get()))
+        })?;
+        family("llmscaler_reading", gauge, "The last reading: 0 when idle, no series while unknown.", |scaler, to| {
+            scaler.readings.iter().try_for_each(|reading| match reading.value {
+                Some(value) => to.gauge(Some(("metric", &reading.metric)), value),
+                None => Ok(()),
+            })
+        })?;
+        family("llmscaler_reading_known", gauge, "1, or 0 while the reading is unknown.", |scaler, to| {
+            scaler.readings.iter().try_for_each(|reading| to.gauge(Some(("metric", &reading.metric)), flag(reading.value.is_some())))
+        })?;
+        family("llmscaler_condition", gauge, "1 when the condition holds, else 0.", |scaler, to| {
+            scaler.conditions.iter().try_for_each(|(kind, holds)| to.gauge(Some(("type", kind.as_str())), flag(*holds)))
+        })?;
+        family("llmscaler_decisions", counter, "Decisions, by reason.", |scaler, to| {
+            scaler.decisions.0.iter().try_for_each(|(reason, count)| to.counter(Some(("reason", reason.as_str())), *count))
+        })?;
+        family("llmscaler_writes", counter, "Attempts to write spec.replicas, by outcome.", |scaler, to| {
+            scaler.writes.0.iter().try_for_each(|(outcome, count)| to.counter(Some(("outcome", outcome)), *count))
+        })?;
+        family("llmscaler_source_failures", counter, "Queries of sources that gave no reading.", |scaler, to| {
+            to.counter(None, scaler.source_failures)
+        })?;
+        family("llmscaler_sync_errors", counter, "Syncs that failed, by kind.", |scaler, to| {
+            scaler.errors.0.iter().try_for_each(|(kind, count)| to.counter(Some(("kind", kind)), *count))
+        })
+    }
+}
+
+fn flag(holds: bool) -> u32 {
+    u32::from(holds)
+}
+
+/// Where the samples of one scaler go, in one metric.
+struct Samples<'a, 'e> {
+    metric: &'a mut MetricEncoder<'e>,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Samples<'_, '_> {
+    fn gauge(&mut self, label: Option<(&str, &str)>, value: impl EncodeGaugeValue) -> fmt::Result {
+        self.sample(label, |mut metric| metric.encode_gauge(&value))
+    }
+
+    fn counter(&mut self, label: Option<(&str, &str)>, value: u64) -> fmt::Result {
+        self.sample(label, |mut metric| metric.encode_counter::<NoLabelSet, u64, f64>(&value, None))
+    }
+
+    fn sample(&mut self, label: Option<(&str, &str)>, encode: impl FnOnce(MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
+        let (namespace, name) = (("namespace", self.namespace), ("name", self.name));
+        match label {
+            Some(label) => encode(self.metric.encode_family(&[namespace, name, label])?),
+            None => encode(self.metric.encode_family(&[namespace, name])?),
+        }
+    }
+}
