@@ -54,7 +54,8 @@ pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Fail
         Ok(document) => answer(document, arguments.output, out).map_err(Failure::Output),
         Err(invalid) => {
             if arguments.output == Format::Json {
-                refuse(&invalid, out).map_err(Failure::Output)?;
+                // That the input is at fault is worth more to report than that the output cannot be written.
+                let _ = refuse(&invalid, out);
             }
             Err(Failure::Invalid { file: named(&arguments.file), invalid })
         }

@@ -16,7 +16,7 @@ pub enum Failure {
         /// What the system says.
         cause: io::Error,
     },
-    /// The output could not be written, for another reason than that nobody reads it.
+    /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
     /// The input was read and is not what it should be.
@@ -34,6 +34,11 @@ fn place(invalid: &Invalid) -> String {
 }
 
 impl Failure {
+    /// Whether the reader of the output has seen enough, as `head` has, which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// The exit code, as the help documents it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -3,9 +3,8 @@
 mod crd;
 mod decide;
 mod failure;
-mod output;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -42,13 +41,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let mut out = output::standard_output();
+    let mut out = BufWriter::new(io::stdout().lock());
     let result = match &arguments.command {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
     };
     match result.and(out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             // Where not even that can be written, the exit code must do.
             let _ = writeln!(io::stderr(), "llmscaler: {failure}");

@@ -2,19 +2,20 @@
 
 use std::io::{self, Write};
 
-use llmscaler_engine::{Decision, ReadingState, ReadingTrace, Stage, StageTrace, Time};
+use llmscaler_engine::{Decision, ReadingState, ReadingTrace, Time};
 
 /// Writes what was read, what each stage made of it, and what came of it.
 pub fn write(out: &mut impl Write, at: Time, decision: &Decision, sync_period: f64) -> io::Result<()> {
     let Decision { replicas, ready, .. } = decision;
-    writeln!(out, "at {} s: {replicas} replicas, {ready} ready", at.as_seconds())?;
+    let plural = if replicas.get() == 1 { "" } else { "s" };
+    writeln!(out, "at {} s: {replicas} replica{plural}, {ready} ready", at.as_seconds())?;
     let width = decision.readings.iter().map(|reading| reading.name.chars().count()).max().unwrap_or(0);
     for reading in &decision.readings {
         writeln!(out, "  {:<width$}  {}", reading.name, said(reading))?;
     }
     for trace in &decision.stages {
         let count = if trace.count_in == trace.out { trace.out.to_string() } else { format!("{} → {}", trace.count_in, trace.out) };
-        writeln!(out, "  {:<9}  {count:<9}  {}: {}", name(trace), trace.reason, trace.message)?;
+        writeln!(out, "  {:<9}  {count:<9}  {}: {}", trace.stage.as_str(), trace.reason, trace.message)?;
     }
     if !decision.victims.names.is_empty() {
         writeln!(out, "  to go, in this order: {}", decision.victims.names.join(", "))?;
@@ -37,18 +38,6 @@ fn said(reading: &ReadingTrace) -> String {
         ReadingState::Value(value) => format!("{value}{against}{asks}"),
         ReadingState::Idle => format!("idle{asks}"),
         ReadingState::Unknown(why) => format!("unknown: {why}"),
-    }
-}
-
-fn name(trace: &StageTrace) -> &'static str {
-    match trace.stage {
-        Stage::Recommend => "recommend",
-        Stage::Activate => "activate",
-        Stage::Bound => "bound",
-        Stage::Stabilise => "stabilise",
-        Stage::Pace => "pace",
-        Stage::Guard => "guard",
-        Stage::Write => "write",
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Tick {
 pub fn parse(text: &str) -> Result<Document, Invalid> {
     let value: Value = serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| Invalid {
         field: String::new(),
-        message: format!("cannot be read as YAML or JSON: {}", error.to_string().trim_end()),
+        message: format!("cannot be read as YAML or JSON: {}", error.render_with_formatter(&serde_saphyr::UserMessageFormatter)),
     })?;
     read(&value)
 }
@@ -45,6 +45,7 @@ pub fn parse(text: &str) -> Result<Document, Invalid> {
 /// YAML 1.2 without the old readings of `on`, `0755` and `1_000`, which stay texts and are refused where a number is needed.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
+        with_snippet: false,
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
@@ -61,7 +62,10 @@ fn yaml_options() -> serde_saphyr::Options {
 fn read(document: &Value) -> Result<Document, Invalid> {
     let fields = Node::root(document).fields(&["scaler", "workload", "memory", "ticks"])?;
     let scaler = fields.need("scaler", "write the LLMScaler there, with apiVersion, kind, metadata and spec")?;
-    let scaler = parse_json(scaler.value().clone())?.parse()?;
+    let scaler = parse_json(scaler.value().clone()).and_then(|resource| resource.parse()).map_err(|invalid| match invalid {
+        Invalid { field, message } if field.is_empty() => scaler.invalid(message),
+        invalid => invalid,
+    })?;
     let memory = fields.get("memory").map(|node| memory::read(&node)).transpose()?.unwrap_or_default();
     let fleet = fields.get("workload").map(|node| fleet(&node)).transpose()?;
 
@@ -101,7 +105,13 @@ fn tick(node: &Node<'_>, readings: &Readings<'_>, followed: bool, before: Option
                    fleet that follows what is written";
         return Err(node.invalid(why));
     }
-    Ok(Tick { at, target, readings: readings.read(fields.get("readings"))?, warmth: warmth(fields.get("deletionCosts"))? })
+    let warmth = warmth(fields.get("deletionCosts"))?;
+    Ok(Tick {
+        at,
+        target,
+        readings: readings.read(fields.get("readings"))?,
+        warmth: if readings.ranks_pods() { warmth } else { Warmth::NotAsked },
+    })
 }
 
 /// Samples that are not finite rank nothing and are left out, as the operator does.

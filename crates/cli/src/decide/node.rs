@@ -42,12 +42,13 @@ impl<'a> Node<'a> {
     }
 
     fn expected(&self, what: &str) -> Invalid {
-        self.invalid(format!("is {}; write {what}", described(self.value)))
+        let whole = if self.path.is_empty() { "the document " } else { "" };
+        self.invalid(format!("{whole}is {}; write {what}", described(self.value)))
     }
 
     /// A mapping with no keys but `known`.
     pub fn fields(&self, known: &[&str]) -> Result<Fields<'a>, Invalid> {
-        let map = self.map("a mapping")?;
+        let map = self.map(&format!("a mapping with {}", known.join(", ")))?;
         if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
             let message = format!("there is no such field{}; the fields here are {}", suggestion(key, known), known.join(", "));
             return Err(Invalid { field: below(&self.path, key), message });
@@ -175,7 +176,7 @@ mod tests {
         let tick = ticks.list().unwrap().next().unwrap();
         let refused = tick.fields(&["at", "target"]).unwrap_err();
         assert_eq!(refused.field, "ticks[0].targt");
-        assert!(refused.message.contains("did you mean target?"), "{}", refused.message);
+        assert!(refused.message.contains("(did you mean target?)"), "{}", refused.message);
     }
 
     #[test]

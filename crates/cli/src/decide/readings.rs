@@ -20,6 +20,11 @@ impl<'a> Readings<'a> {
         Self { scaler, names: scaler.spec.sources.iter().map(|source| source.name.as_str()).collect() }
     }
 
+    /// Whether the provider can be asked how warm each pod is: a decision server cannot.
+    pub fn ranks_pods(&self) -> bool {
+        matches!(self.scaler.provider, Provider::Prometheus { .. })
+    }
+
     /// One reading for each source, in their order; what is not there is unknown.
     pub fn read(&self, node: Option<Node<'_>>) -> Result<Vec<Reading>, Invalid> {
         let mut readings = vec![None; self.names.len()];
@@ -27,7 +32,10 @@ impl<'a> Readings<'a> {
             for (key, node) in node.entries()? {
                 let index = self.index(key).ok_or_else(|| self.no_such_source(key, &node))?;
                 let Some(slot) = readings.get_mut(index).filter(|slot| slot.is_none()) else {
-                    return Err(node.invalid(format!("metric {} has a reading already, by its name; leave one out", self.names[index])));
+                    return Err(node.invalid(format!(
+                        "metric {} has two readings, one by its name and one by its index {index}; leave one out",
+                        self.names[index]
+                    )));
                 };
                 *slot = Some(self.reading(index, &node)?);
             }

@@ -1,0 +1,100 @@
+//! Arguments, exit codes and output.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::running::{decide, run, scaler, texts, tick};
+
+#[test]
+fn the_help_documents_the_exit_codes() {
+    for arguments in [&["--help"][..], &["decide", "--help"], &["crd", "--help"]] {
+        let (out, _, code) = texts(&run(arguments, ""));
+        assert_eq!(code, 0);
+        assert!(out.contains("Exit codes:\n  0 ") && out.contains("\n  2 "), "{out}");
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    assert_eq!(texts(&run(&["--version"], "")), (format!("llmscaler {}\n", env!("CARGO_PKG_VERSION")), String::new(), 0));
+}
+
+#[test]
+fn typos_get_a_suggestion() {
+    for (arguments, meant) in [
+        (&["deside", "-"][..], "'decide'"),
+        (&["decide", "--outptu", "json", "-"], "'--output'"),
+        (&["decide", "-o", "jsn", "-"], "'json'"),
+        (&["crd", "-o", "yml"], "'yaml'"),
+    ] {
+        let (out, errors, code) = texts(&run(arguments, ""));
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(errors.contains("similar") && errors.contains(meant), "{errors}");
+    }
+}
+
+#[test]
+fn without_a_command_the_help_appears_and_it_is_an_error() {
+    let (_, errors, code) = texts(&run(&[], ""));
+    assert!(code == 2 && errors.contains("Usage:"), "{errors}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_failure_and_not_bad_input() {
+    let (out, errors, code) = texts(&run(&["decide", "no/such/file.yaml"], ""));
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(errors.contains("no/such/file.yaml") && errors.contains("check the path"), "{errors}");
+}
+
+#[test]
+fn a_file_is_read_like_standard_input() {
+    let document = json!({"scaler": scaler(json!({})), "ticks": [tick(0, 4, 4, json!({"m": {"value": 1.2}}))]});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), document.to_string()).unwrap();
+    let (out, _, code) = texts(&run(&["decide", file.path().to_str().unwrap()], ""));
+    assert_eq!(code, 0);
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), decide(&document)[0]);
+}
+
+#[test]
+fn the_definition_is_the_same_in_both_formats() {
+    let (yaml, _, code) = texts(&run(&["crd"], ""));
+    assert_eq!(code, 0);
+    let (json, _, code) = texts(&run(&["crd", "-o", "json"], ""));
+    assert_eq!(code, 0);
+    let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(yaml, serde_json::from_str::<Value>(&json).unwrap());
+    assert_eq!(yaml["metadata"]["name"], "llmscalers.autoscaling.modelsphere.dev");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let ticks: Vec<Value> = (0..2000).map(|at| tick(at, 4, 4, json!({"m": {"value": 1}}))).collect();
+    let document = json!({"scaler": scaler(json!({})), "ticks": ticks}).to_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), document).unwrap();
+    for arguments in [&["decide", file.path().to_str().unwrap()][..], &["crd"], &["crd", "-o", "json"], &["--help"]] {
+        let mut child =
+            Command::new(env!("CARGO_BIN_EXE_llmscaler")).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        // The reader goes with its line, and the pipe with the reader.
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let rest = child.wait_with_output().unwrap();
+        assert!(!first.is_empty() && rest.status.success() && rest.stderr.is_empty(), "{arguments:?}: {rest:?}");
+    }
+}
+
+#[test]
+fn text_tells_the_same_stage_by_stage() {
+    let document = json!({"scaler": scaler(json!({})), "ticks": [tick(0, 4, 4, json!({"m": {"value": 1.2}})), tick(15, 5, 4, json!({}))]});
+    let (out, _, code) = texts(&run(&["decide", "-o", "text", "-"], &document.to_string()));
+    assert_eq!(code, 0);
+    for word in ["recommend", "activate", "bound", "stabilise", "pace", "guard", "write", "writes 5", "writes nothing", "unknown"] {
+        assert!(out.contains(word), "{word} is missing in\n{out}");
+    }
+    let (out, errors, code) = texts(&run(&["decide", "-o", "text", "-"], "ticks: []"));
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(errors.contains("scaler"), "{errors}");
+}

@@ -1,0 +1,9 @@
+//! Tests of the built `llmscaler` command, from outside.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
+
+mod command;
+mod documents;
+mod following;
+mod reference_operator;
+mod running;
