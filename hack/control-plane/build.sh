@@ -35,7 +35,7 @@ for argument in "$@"; do
 done
 
 if ! command -v go >/dev/null; then
-  echo "build.sh: the control plane is built from source and needs Go 1.26 or newer on the PATH (https://go.dev/dl)" >&2
+  echo "build.sh: the control plane is built from source and needs Go 1.26.7 or newer on the PATH" >&2
   exit 1
 fi
 

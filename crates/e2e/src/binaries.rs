@@ -28,7 +28,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
     if missing.is_empty() {
         return Some(folder);
     }
-    let sentence = format!("end-to-end tests need {}, built once by `make control-plane` (about 10 minutes, needs Go)", missing.join(", "));
+    let sentence = format!("end-to-end tests need {}, built once by `make control-plane` (about 6 minutes, needs Go)", missing.join(", "));
     assert!(std::env::var("LLMSCALER_E2E").as_deref() != Ok("require"), "{sentence}");
     // The handle, because the print macros are captured, and a skipped test looks like a passed one.
     ANNOUNCED.call_once(|| {

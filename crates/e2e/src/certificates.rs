@@ -21,6 +21,8 @@ pub(crate) struct Certificates {
     pub(crate) accounts_public: PathBuf,
     /// [`Self::authority`] in DER.
     pub(crate) authority_der: Vec<u8>,
+    folder: PathBuf,
+    servers: Authority,
 }
 
 impl Certificates {
@@ -33,8 +35,8 @@ impl Certificates {
         };
         let servers = Authority::create("llmscaler-e2e")?;
         let aggregation = Authority::create("llmscaler-e2e-front-proxy")?;
-        let (serving, serving_key) = servers.issue("kube-apiserver", ExtendedKeyUsagePurpose::ServerAuth)?;
-        let (proxy, proxy_key) = aggregation.issue("front-proxy-client", ExtendedKeyUsagePurpose::ClientAuth)?;
+        let (serving, serving_key) = servers.issue("kube-apiserver", &[], ExtendedKeyUsagePurpose::ServerAuth)?;
+        let (proxy, proxy_key) = aggregation.issue("front-proxy-client", &[], ExtendedKeyUsagePurpose::ClientAuth)?;
         let accounts = KeyPair::generate()?;
         Ok(Self {
             authority: write("ca.crt", &servers.pem)?,
@@ -45,11 +47,23 @@ impl Certificates {
             front_proxy_key: write("front-proxy.key", &proxy_key)?,
             accounts_key: write("sa.key", &accounts.serialize_pem())?,
             accounts_public: write("sa.pub", &accounts.public_key_pem())?,
-            authority_der: servers.der,
+            authority_der: servers.der.clone(),
+            folder: folder.to_owned(),
+            servers,
         })
+    }
+
+    /// The certificate and the key of a server that is called `name` besides localhost, as files.
+    pub(crate) fn issue(&self, name: &str) -> Result<(PathBuf, PathBuf)> {
+        let (certificate, key) = self.servers.issue(name, &[name], ExtendedKeyUsagePurpose::ServerAuth)?;
+        let files = (self.folder.join(format!("{name}.crt")), self.folder.join(format!("{name}.key")));
+        std::fs::write(&files.0, certificate)?;
+        std::fs::write(&files.1, key)?;
+        Ok(files)
     }
 }
 
+#[derive(Debug)]
 struct Authority {
     pem: String,
     der: Vec<u8>,
@@ -68,8 +82,9 @@ impl Authority {
     }
 
     /// A certificate and its key.
-    fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> Result<(String, String)> {
-        let mut params = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+    fn issue(&self, name: &str, more: &[&str], purpose: ExtendedKeyUsagePurpose) -> Result<(String, String)> {
+        let names = ["localhost", "127.0.0.1"].iter().chain(more).map(|name| (*name).to_owned());
+        let mut params = CertificateParams::new(names.collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![purpose];

@@ -128,6 +128,16 @@ impl ControlPlane {
         file.into_temp_path().keep().unwrap()
     }
 
+    /// The authority of the servers' certificates, as the base64 of its PEM: the `caBundle` of an APIService.
+    ///
+    /// # Panics
+    /// When its file is gone.
+    #[must_use]
+    pub fn ca_bundle(&self) -> String {
+        let pem = std::fs::read(&self.certificates.authority).unwrap();
+        serde_json::to_value(k8s_openapi::ByteString(pem)).unwrap().as_str().unwrap().to_owned()
+    }
+
     /// The Prometheus that scrapes the exporters.
     #[must_use]
     pub fn prometheus(&self) -> &Prometheus {
@@ -193,6 +203,10 @@ impl ControlPlane {
             "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
         });
         self.apply(&binding.to_string()).await;
+    }
+
+    pub(crate) fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// The folder of the logs of the servers and the operators. It stays after the run.

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Kubelet {
             let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
             let _ = Api::<Node>::all(client.clone()).patch(NODE, &PatchParams::apply("e2e").force(), &Patch::Apply(&node)).await;
             let pods = Api::namespaced(client, &namespace);
-            Loop { pods, policy: changes, known: HashMap::new() }.run().await;
+            Loop { pods, policy: changes, known: HashMap::new(), listed: HashSet::new() }.run().await;
         });
         Self { policy, task: task.abort_handle() }
     }
@@ -129,6 +129,7 @@ struct Loop {
     policy: watch::Receiver<Policy>,
     // By uid: a StatefulSet's pods come back under the same names.
     known: HashMap<String, Known>,
+    listed: HashSet<String>,
 }
 
 impl Loop {
@@ -151,10 +152,15 @@ impl Loop {
 
     fn note(&mut self, event: Event<Pod>) {
         match event {
-            Event::Apply(pod) | Event::InitApply(pod) => self.keep(pod),
+            Event::Apply(pod) => self.keep(pod),
             Event::Delete(pod) => drop(self.known.remove(&uid(&pod))),
-            // What went unseen shows as 404 of the next step.
-            Event::Init | Event::InitDone => {}
+            Event::Init => self.listed.clear(),
+            Event::InitApply(pod) => {
+                self.listed.insert(uid(&pod));
+                self.keep(pod);
+            }
+            // A pod that ended while nobody watched would take up room for ever.
+            Event::InitDone => self.known.retain(|uid, _| self.listed.contains(uid)),
         }
     }
 

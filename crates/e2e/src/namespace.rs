@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -167,6 +168,23 @@ impl Namespace {
             "hpaPodSelector": selector,
         }});
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    }
+
+    /// A Service of this name that leads to loopback, by which the API server reaches an extension server of the
+    /// test's (an APIService or a webhook refers to it with the server's own port), and the certificate and the
+    /// key that this server has to have.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn loopback_service(&self, name: &str) -> (PathBuf, PathBuf) {
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        });
+        self.apply(&service.to_string()).await;
+        self.plane.certificates().issue(&format!("{name}.{}.svc", self.name)).unwrap()
     }
 
     /// Waits until `holds` of the object `name`, and returns it. An object that is not there is `null`.

@@ -20,6 +20,7 @@ const START: Duration = Duration::from_secs(60);
 #[must_use = "nothing runs before `start`"]
 pub struct Launch {
     plane: Arc<ControlPlane>,
+    binary: Option<PathBuf>,
     token: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -36,7 +37,7 @@ pub struct Operator {
 impl Operator {
     /// An operator of the administrator, without leader election, that serves plain metrics.
     pub fn launch(plane: &Arc<ControlPlane>) -> Launch {
-        Launch { plane: Arc::clone(plane), token: ADMIN_TOKEN.to_owned(), arguments: Vec::new(), environment: Vec::new() }
+        Launch { plane: Arc::clone(plane), binary: None, token: ADMIN_TOKEN.to_owned(), arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// Ends it as Kubernetes does and returns how it ended.
@@ -110,6 +111,12 @@ impl Operator {
 }
 
 impl Launch {
+    /// Another binary than the one under test, such as an earlier release in a test of an upgrade.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
     /// Runs it as whoever has `token`, such as a service account with no more than the chart's RBAC.
     pub fn token(mut self, token: &str) -> Self {
         token.clone_into(&mut self.token);
@@ -153,7 +160,7 @@ impl Launch {
     #[must_use]
     pub fn spawn(self) -> Operator {
         let [health, metrics] = [free_port(), free_port()];
-        let mut command = Command::new(binary());
+        let mut command = Command::new(self.binary.as_deref().unwrap_or_else(|| binary()));
         command
             .arg("operator")
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))

@@ -10,7 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const KEPT: usize = 10;
 
 /// Removes the data folder once the test process is gone: what a static holds is never dropped.
-const JANITOR: &str = r#"read -r _
+///
+/// An interrupt from the terminal goes to the whole process group, and must not keep it from its work.
+const JANITOR: &str = r#"trap '' INT; read -r _
 for _ in 1 2 3 4 5; do rm -rf "$0" 2>/dev/null && break; sleep 1; done"#;
 
 /// A run's data folder, removed when the process ends, and its log folder, kept.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Often enough to see each state of a pod, seldom enough for a machine that builds at the same time.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -41,11 +41,14 @@ where
     F: Future<Output = Result<T, E>>,
 {
     let deadline = Instant::now() + timeout;
+    let mut last = String::from("nothing");
     loop {
-        match attempt().await {
-            Ok(value) => return value,
-            Err(error) if Instant::now() >= deadline => panic!("not {what} within {timeout:?}: {error}"),
-            Err(_) => sleep(INTERVAL).await,
+        match timeout_at(deadline, attempt()).await {
+            Ok(Ok(value)) => return value,
+            Ok(Err(error)) if Instant::now() >= deadline => panic!("not {what} within {timeout:?}: {error}"),
+            Ok(Err(error)) => last = error.to_string(),
+            Err(_) => panic!("not {what} within {timeout:?}: the last attempt did not end, the one before gave: {last}"),
         }
+        sleep(INTERVAL).await;
     }
 }

@@ -1,9 +1,13 @@
 //! The harness itself, without the operator: what every other end-to-end test takes for granted.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use axum::http::{self, HeaderMap};
+use axum::routing::get;
+use axum_server::tls_rustls::RustlsConfig;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt;
-use kube::api::{Api, ListParams};
-use llmscaler_e2e::{ControlPlane, DecisionServer, deployment, eventually, leader_worker_set, stateful_set};
+use kube::api::{Api, DeleteParams, ListParams};
+use llmscaler_e2e::{ControlPlane, DecisionServer, Operator, deployment, eventually, leader_worker_set, stateful_set};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -171,6 +175,75 @@ async fn a_decision_server_answers_what_it_is_told() {
     assert!(get("/decisions").await.unwrap_err().is_timeout());
     let queries: Vec<_> = server.requests().into_iter().map(|request| request.query).collect();
     assert_eq!(queries, ["serviceId=svc", "", ""]);
+}
+
+#[tokio::test]
+async fn the_api_server_forwards_to_an_extension_server_of_the_tests() {
+    let Some(plane) = ControlPlane::shared().await else { return };
+    let ns = plane.namespace("aggregation").await;
+    let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "reach.example/v1", "resources": []});
+    let app = axum::Router::new()
+        .route("/apis/reach.example/v1", get(move || async move { axum::Json(list) }))
+        .route("/apis/reach.example/v1/who", get(|headers: HeaderMap| async move { format!("{:?}", headers["x-remote-user"]) }));
+    let (certificate, key) = ns.loopback_service("extension").await;
+    let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
+
+    let service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": "v1.reach.example"},
+        "spec": {
+            "group": "reach.example",
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 10,
+            "caBundle": plane.ca_bundle(),
+            "service": {"namespace": ns.name(), "name": "extension", "port": port},
+        },
+    });
+    plane.apply(&service.to_string()).await;
+    let client = plane.client();
+    let who = eventually("forwarded", SOON, || async {
+        let request = http::Request::get("/apis/reach.example/v1/who").body(Vec::new()).unwrap();
+        client.request_text(request).await
+    })
+    .await;
+    assert_eq!(who, r#""admin""#);
+    Api::<APIService>::all(client.clone()).delete("v1.reach.example", &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plane_of_ones_own_is_separate_and_ends_with_its_handle() {
+    let (Some(shared), Some(own)) = (ControlPlane::shared().await, ControlPlane::start().await) else { return };
+    let url = own.api_url().to_owned();
+    assert_ne!(url, shared.api_url());
+    let ns = own.namespace("own").await;
+    let elsewhere: Api<Namespace> = Api::all(shared.client());
+    assert!(elsewhere.get_opt(ns.name()).await.unwrap().is_none());
+    drop((ns, own));
+    let address = url.trim_start_matches("https://").to_owned();
+    eventually("ended", SOON, || async { std::net::TcpStream::connect(&address).map_or(Ok(()), |_| Err("still there")) }).await;
+}
+
+#[tokio::test]
+async fn an_operator_gets_its_arguments_and_ends_when_it_is_told() {
+    let Some(plane) = ControlPlane::shared().await else { return };
+    let ns = plane.namespace("process").await;
+    let script = plane.logs().join("stand-in.sh");
+    std::fs::write(&script, "#!/bin/sh\ntrap 'exit 7' TERM\necho \"$@\" \"in $POD_NAMESPACE\"\nwhile :; do sleep 0.1; done\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+
+    let operator = Operator::launch(&plane).binary(&script).leader_elect(ns.name()).spawn();
+    let log = eventually("started", SOON, || async { Some(operator.log_tail(5)).filter(|log| !log.is_empty()).ok_or("no log") }).await;
+    assert!(log.starts_with("operator --health-probe-bind-address=127.0.0.1:"), "{log}");
+    assert!(log.contains(&format!("--leader-elect in {}", ns.name())), "{log}");
+    assert_eq!(operator.probe("/readyz").await, None);
+    assert!(operator.exited().is_none());
+    assert_eq!(operator.stop().await.code(), Some(7));
 }
 
 #[tokio::test]
