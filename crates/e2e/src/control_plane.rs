@@ -144,8 +144,9 @@ impl ControlPlane {
         &self.prometheus
     }
 
-    /// An exporter without labels of its own; [`Namespace::exporter`] is the usual one.
-    #[must_use]
+    /// An exporter without labels of its own, whose series end when it is dropped; [`Namespace::exporter`] is the
+    /// usual one.
+    #[must_use = "dropped, its series end"]
     pub fn exporter(&self) -> Exporter {
         self.hub.exporter(BTreeMap::new())
     }

@@ -24,6 +24,7 @@ pub struct Namespace {
     name: String,
     client: Client,
     kubelet: Kubelet,
+    exporter: Exporter,
 }
 
 impl Namespace {
@@ -35,7 +36,8 @@ impl Namespace {
         object.metadata.name = Some(name.clone());
         Api::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
         let kubelet = Kubelet::start(&plane, &name).await;
-        Self { plane, name, client, kubelet }
+        let exporter = plane.exporter_of(&name);
+        Self { plane, name, client, kubelet, exporter }
     }
 
     /// Its name, unique in the plane.
@@ -56,10 +58,10 @@ impl Namespace {
         &self.kubelet
     }
 
-    /// An exporter whose series carry `namespace="NAME"`.
+    /// Its exporter: the series carry `namespace="NAME"` and end with the test.
     #[must_use]
-    pub fn exporter(&self) -> Exporter {
-        self.plane.exporter_of(&self.name)
+    pub fn exporter(&self) -> &Exporter {
+        &self.exporter
     }
 
     /// The API of a built-in kind, as the administrator.
