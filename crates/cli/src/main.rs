@@ -3,6 +3,7 @@
 mod crd;
 mod decide;
 mod failure;
+mod operator;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 use crate::crd::CrdArguments;
 use crate::decide::DecideArguments;
 use crate::failure::Failure;
+use crate::operator::OperatorArguments;
 
 const EXIT_CODES: &str = "Exit codes:
   0  all is well; so it is when whoever reads the output has seen enough
@@ -37,6 +39,9 @@ enum Command {
     /// Print the definition of the LLMScaler resource
     #[command(after_help = EXIT_CODES)]
     Crd(CrdArguments),
+    /// Run the operator against the cluster that KUBECONFIG or the pod's service account names
+    #[command(after_help = EXIT_CODES)]
+    Operator(OperatorArguments),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
     let result = match &arguments.command {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
+        Command::Operator(arguments) => operator::run_operator(arguments),
     };
     match result.and(out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,

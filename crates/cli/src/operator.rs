@@ -1,0 +1,171 @@
+//! `llmscaler operator`: the flags of the manager, in the names that the Go operator gave them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+use kube::{Client, Config};
+use llmscaler_operator::serve::{CertFiles, MetricsOptions};
+use llmscaler_operator::{LeaderElection, Options, run};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+/// The Lease of the Go operator of this API, so that the two never act at once.
+const LEASE: &str = "0abb3156.modelsphere.dev";
+
+/// Where a pod finds its own namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Arguments of `llmscaler operator`.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // they are the flags of document A
+pub struct OperatorArguments {
+    /// Where /metrics is served, such as :8443; 0 is nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
+    metrics_bind_address: Bind,
+    /// Serve metrics over HTTPS, to those that the API server authorises
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    metrics_secure: bool,
+    /// Folder of the certificate for metrics; a self-signed one is made when there is none
+    #[arg(long, value_name = "DIR")]
+    metrics_cert_path: Option<PathBuf>,
+    /// Name of the certificate's file
+    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
+    metrics_cert_name: String,
+    /// Name of the key's file
+    #[arg(long, value_name = "FILE", default_value = "tls.key")]
+    metrics_cert_key: String,
+    /// Where /healthz and /readyz are served; 0 is nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = Bind::parse)]
+    health_probe_bind_address: Bind,
+    /// Act only while holding the Lease, for several replicas of the operator
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    leader_elect: bool,
+    /// Namespace of the Lease; the pod's own when it runs in a cluster
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    leader_election_namespace: Option<String>,
+    /// Run only the scalers of this namespace; a Role instead of a ClusterRole is enough then
+    #[arg(long, value_name = "NAMESPACE", env = "WATCH_NAMESPACE")]
+    watch_namespace: Option<String>,
+    /// Serve metrics over HTTP/2 as well
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    enable_http2: bool,
+    /// Least severe level that is logged: error, warn, info, debug, trace, or a filter such as info,llmscaler_signals=debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "RUST_LOG")]
+    zap_log_level: String,
+    /// Form of the log
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Encoder::Console)]
+    zap_encoder: Encoder,
+    /// Accepted and without effect: there is no webhook, and logs have one mode and no stack traces
+    #[arg(long, value_name = "…", hide_short_help = true, aliases = ["webhook-cert-name", "webhook-cert-key", "zap-devel", "zap-stacktrace-level", "zap-time-encoding"], num_args = 0..=1, require_equals = false, action = ArgAction::Append)]
+    webhook_cert_path: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Encoder {
+    /// Lines for people
+    Console,
+    /// One JSON object a line
+    Json,
+}
+
+/// An address to serve on, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bind(Option<SocketAddr>);
+
+impl Bind {
+    /// Go's form leaves the host out to mean every address.
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replace("localhost", "127.0.0.1") };
+        full.parse()
+            .map(|address| Self(Some(address)))
+            .map_err(|_| "write HOST:PORT or :PORT with a numeric host, or 0 for nowhere".to_owned())
+    }
+}
+
+/// Runs until it is told to end.
+pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
+    start_logging(arguments)?;
+    // Once for the process, before the first connection. It fails only when there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| Failure::Operator(error.to_string()))?;
+    runtime.block_on(async {
+        let config = Config::infer().await.map_err(|error| {
+            Failure::Operator(format!("no API server to talk to: {error}; run in a pod with a service account, or set KUBECONFIG"))
+        })?;
+        let client = Client::try_from(config)
+            .map_err(|error| Failure::Operator(format!("the client for the API server cannot be built: {error}")))?;
+        run(client, options(arguments)?, shutdown()?).await.map_err(|error| Failure::Operator(error.to_string()))
+    })
+}
+
+fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
+    let file = |name: &String| arguments.metrics_cert_path.as_ref().map(|folder| folder.join(name));
+    let cert = file(&arguments.metrics_cert_name).zip(file(&arguments.metrics_cert_key)).map(|(cert, key)| CertFiles { cert, key });
+    let metrics = arguments.metrics_bind_address.0.map(|addr| MetricsOptions {
+        addr,
+        secure: arguments.metrics_secure,
+        cert,
+        http2: arguments.enable_http2,
+    });
+    let leader_election = if arguments.leader_elect { Some(leader_election(arguments)?) } else { None };
+    Ok(Options { health: arguments.health_probe_bind_address.0, metrics, namespace: arguments.watch_namespace.clone(), leader_election })
+}
+
+fn leader_election(arguments: &OperatorArguments) -> Result<LeaderElection, Failure> {
+    let namespace = arguments.leader_election_namespace.clone().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
+    let Some(namespace) = namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
+        return Err(Failure::Operator("--leader-elect outside a cluster needs --leader-election-namespace".to_owned()));
+    };
+    // A pod's host name is its own name. The process id tells replicas apart that share a host.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let identity = format!("{}_{}", host.trim(), std::process::id());
+    Ok(LeaderElection { namespace, name: LEASE.to_owned(), identity })
+}
+
+fn start_logging(arguments: &OperatorArguments) -> Result<(), Failure> {
+    let level = &arguments.zap_log_level;
+    let filter = EnvFilter::try_new(level)
+        .map_err(|error| Failure::Operator(format!("--zap-log-level {level:?}: {error}; write error, warn, info, debug or trace")))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match arguments.zap_encoder {
+        Encoder::Console => log.init(),
+        Encoder::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// Cancelled by the signals that ask a process to end.
+fn shutdown() -> Result<CancellationToken, Failure> {
+    let token = CancellationToken::new();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut signal = signal(kind).map_err(|error| Failure::Operator(error.to_string()))?;
+        let token = token.clone();
+        tokio::spawn(async move {
+            signal.recv().await;
+            token.cancel();
+        });
+    }
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_go_writes_them() {
+        for (text, address) in
+            [(":8081", Some("0.0.0.0:8081")), ("0", None), ("127.0.0.1:1", Some("127.0.0.1:1")), ("[::1]:2", Some("[::1]:2"))]
+        {
+            assert_eq!(Bind::parse(text), Ok(Bind(address.map(|a| a.parse().unwrap()))), "{text}");
+        }
+        assert!(Bind::parse("8081").unwrap_err().contains(":PORT"));
+    }
+}

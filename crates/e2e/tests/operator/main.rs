@@ -1,0 +1,4 @@
+//! The operator on a real control plane.
+
+mod scaler;
+mod scaling;

@@ -1,0 +1,135 @@
+//! The watches on targets and their pods: started when a scaler first needs them, ended when the last one is gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use llmscaler_api::TargetRef;
+
+use crate::deadline::{CallError, within};
+use crate::health::Health;
+use crate::pods::{KeptPod, KeptReplicaSet};
+use crate::target::Target;
+use crate::watch::{Collection, Kept};
+
+/// A watch that has shown no sign of life for so long is dead.
+const WATCH_SILENCE: Duration = Duration::from_secs(60);
+
+/// How the API serves a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetKind {
+    pub resource: ApiResource,
+    /// Whether the kind has the scale subresource.
+    pub has_scale: bool,
+}
+
+/// What is watched in one namespace for the pods of its targets.
+pub(crate) struct PodWatch {
+    pub pods: Collection<KeptPod>,
+    pub replica_sets: Collection<KeptReplicaSet>,
+}
+
+/// The watches on targets and their pods.
+pub(crate) struct Cluster {
+    client: Client,
+    health: Health,
+    kinds: Mutex<HashMap<GroupVersionKind, TargetKind>>,
+    targets: Mutex<HashMap<(GroupVersionKind, String), Weak<Collection<Target>>>>,
+    pods: Mutex<HashMap<String, Weak<PodWatch>>>,
+}
+
+/// Why a kind cannot be scaled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KindError {
+    /// The API server does not serve it.
+    #[error(
+        "the API server serves no {kind} in {api_version}; check targetRef.apiVersion and targetRef.kind, and whether its CRD is installed"
+    )]
+    Unserved { api_version: String, kind: String },
+    /// The API server could not be asked.
+    #[error("the API server could not be asked for {kind} in {api_version}: {source}")]
+    Api { api_version: String, kind: String, source: Box<CallError> },
+}
+
+impl Cluster {
+    pub(crate) fn new(client: Client, health: Health) -> Self {
+        Self { client, health, kinds: Mutex::default(), targets: Mutex::default(), pods: Mutex::default() }
+    }
+
+    /// How the API serves the target's kind. A kind that is served is remembered; one that is not is asked for again.
+    pub(crate) async fn kind(&self, target: &TargetRef) -> Result<TargetKind, KindError> {
+        let gvk = gvk(target);
+        if let Some(kind) = lock(&self.kinds).get(&gvk) {
+            return Ok(kind.clone());
+        }
+        let (api_version, kind) = (target.api_version(), target.kind.clone());
+        let (resource, capabilities) = match within(kube::discovery::pinned_kind(&self.client, &gvk)).await {
+            Ok(found) => found,
+            Err(CallError::Api(error)) if is_unserved(&error) => return Err(KindError::Unserved { api_version, kind }),
+            Err(source) => return Err(KindError::Api { api_version, kind, source: Box::new(source) }),
+        };
+        let has_scale = capabilities.subresources.iter().any(|(resource, _)| resource.plural == "scale");
+        let kind = TargetKind { resource, has_scale };
+        lock(&self.kinds).insert(gvk, kind.clone());
+        Ok(kind)
+    }
+
+    /// The targets of this kind in the namespace.
+    pub(crate) fn targets(&self, target: &TargetRef, kind: &TargetKind, namespace: &str) -> Arc<Collection<Target>> {
+        shared(&self.targets, (gvk(target), namespace.to_owned()), || {
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
+            self.watch(api, format!("{} in {namespace}", kind.resource.plural))
+        })
+    }
+
+    /// The pods and ReplicaSets of the namespace.
+    pub(crate) fn pods(&self, namespace: &str) -> Arc<PodWatch> {
+        shared(&self.pods, namespace.to_owned(), || {
+            let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+            let replica_sets: Api<PartialObjectMeta<ReplicaSet>> = Api::namespaced(self.client.clone(), namespace);
+            PodWatch {
+                pods: self.watch(pods, format!("pods in {namespace}")),
+                replica_sets: self.watch(replica_sets, format!("replicasets in {namespace}")),
+            }
+        })
+    }
+
+    fn watch<T: Kept>(&self, api: Api<T::Object>, what: String) -> Collection<T> {
+        let part = self.health.part(&format!("watch of {what}"), WATCH_SILENCE);
+        Collection::watch(api, what, part)
+    }
+}
+
+fn gvk(target: &TargetRef) -> GroupVersionKind {
+    GroupVersionKind::gvk(&target.group, &target.version, &target.kind)
+}
+
+/// Discovery answers 404 for a group or version that is not there, and its own error for a kind that is missing in one.
+fn is_unserved(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.is_not_found(),
+        kube::Error::Discovery(_) => true,
+        _ => false,
+    }
+}
+
+/// The living entry of a map, or a new one.
+fn shared<K: std::hash::Hash + Eq, V>(map: &Mutex<HashMap<K, Weak<V>>>, key: K, start: impl FnOnce() -> V) -> Arc<V> {
+    let mut map = lock(map);
+    if let Some(living) = map.get(&key).and_then(Weak::upgrade) {
+        return living;
+    }
+    map.retain(|_, entry| entry.strong_count() > 0);
+    let fresh = Arc::new(start());
+    map.insert(key, Arc::downgrade(&fresh));
+    fresh
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,122 @@
+//! Step *dereference*: from the names in a scaler to the objects that they stand for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::DynamicObject;
+use llmscaler_api::TargetRef;
+use llmscaler_engine::{Replicas, Warmth, Workload};
+
+use crate::cluster::{Cluster, KindError, PodWatch, TargetKind};
+use crate::context::Context;
+use crate::deadline::{CallError, within};
+use crate::pods::{KeptPod, pods_of, replicas_of};
+use crate::target::Target;
+use crate::watch::Collection;
+
+/// How long a sync waits for the first list of a watch.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where a scaler's target is, and the watches that tell of it.
+pub(crate) struct Place {
+    pub namespace: String,
+    pub target: TargetRef,
+    pub kind: TargetKind,
+    pub targets: Arc<Collection<Target>>,
+    pub pods: Arc<PodWatch>,
+}
+
+/// Why the target cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreachable {
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error("{what} in namespace {namespace} could not be listed: {why}")]
+    NotListed { what: String, namespace: String, why: String },
+    #[error("there is no {kind} {name} in namespace {namespace}; it is picked up as soon as it exists")]
+    Missing { kind: String, name: String, namespace: String },
+    #[error("{kind} {name} has neither spec.replicas nor a scale subresource, so nothing can scale it; check targetRef")]
+    NoReplicas { kind: String, name: String },
+    #[error("the size of {kind} {name} could not be read: {source}")]
+    Api { kind: String, name: String, source: CallError },
+}
+
+impl Place {
+    /// Finds the kind and starts the watches, where they do not run yet.
+    pub(crate) async fn find(cluster: &Cluster, namespace: &str, target: &TargetRef) -> Result<Self, Unreachable> {
+        let kind = cluster.kind(target).await?;
+        let targets = cluster.targets(target, &kind, namespace);
+        let pods = cluster.pods(namespace);
+        Ok(Self { namespace: namespace.to_owned(), target: target.clone(), kind, targets, pods })
+    }
+
+    /// The target as its watch last showed it, with its size.
+    pub(crate) async fn look(&self, context: &Context) -> Result<(Arc<Target>, Replicas), Unreachable> {
+        let (kind, name, namespace) = (&self.target.kind, &self.target.name, &self.namespace);
+        let not_listed = |what: &str, why: crate::watch::NotListed| Unreachable::NotListed {
+            what: what.to_owned(),
+            namespace: namespace.clone(),
+            why: why.to_string(),
+        };
+        self.targets.listed(LIST_PATIENCE).await.map_err(|why| not_listed(&self.kind.resource.plural, why))?;
+        self.pods.pods.listed(LIST_PATIENCE).await.map_err(|why| not_listed("pods", why))?;
+        self.pods.replica_sets.listed(LIST_PATIENCE).await.map_err(|why| not_listed("replicasets", why))?;
+        let missing = || Unreachable::Missing { kind: kind.clone(), name: name.clone(), namespace: namespace.clone() };
+        let target = self.targets.get(name).ok_or_else(missing)?;
+        let replicas = self.replicas(context, &target).await?;
+        Ok((target, replicas))
+    }
+
+    /// The target as the API server has it now, with its size and resource version.
+    pub(crate) async fn look_live(&self, context: &Context) -> Result<(Target, Replicas, Option<String>), Unreachable> {
+        let (kind, name) = (self.target.kind.clone(), self.target.name.clone());
+        let object = within(self.api(context).get(&name)).await.map_err(|error| match error.is_not_found() {
+            true => Unreachable::Missing { kind, name, namespace: self.namespace.clone() },
+            false => Unreachable::Api { kind, name, source: error },
+        })?;
+        let target = Target::of(&object);
+        let replicas = self.replicas(context, &target).await?;
+        Ok((target, replicas, object.metadata.resource_version))
+    }
+
+    /// The size, from the object itself, else from its scale subresource.
+    async fn replicas(&self, context: &Context, target: &Target) -> Result<Replicas, Unreachable> {
+        if let Some(replicas) = target.replicas {
+            return Ok(replicas);
+        }
+        let (kind, name) = (self.target.kind.clone(), self.target.name.clone());
+        if !self.kind.has_scale {
+            return Err(Unreachable::NoReplicas { kind, name });
+        }
+        let scale = within(self.api(context).get_scale(&name)).await.map_err(|source| Unreachable::Api { kind, name, source })?;
+        Ok(Replicas::saturating(scale.spec.and_then(|spec| spec.replicas).unwrap_or(0).into()))
+    }
+
+    /// The typed-by-name client for the target.
+    pub(crate) fn api(&self, context: &Context) -> Api<DynamicObject> {
+        Api::namespaced_with(context.client.clone(), &self.namespace, &self.kind.resource)
+    }
+
+    /// The target's pods, each with whether it is of the newest template.
+    pub(crate) fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
+        pods_of(&self.target.kind, &self.target.name, target, &self.pods.pods, &self.pods.replica_sets)
+    }
+
+    /// The workload as the engine looks at it.
+    pub(crate) fn workload(&self, target: &Target, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
+        let pods = replicas_of(&self.target.kind, &self.pods(target), Timestamp::now());
+        let leaving = pods.iter().filter(|pod| pod.terminating).count();
+        Workload {
+            identity: Some(target.uid.clone()),
+            replicas,
+            ready: target.ready,
+            rollout: target.rollout.clone(),
+            terminating: target.terminating.max(u32::try_from(leaving).unwrap_or(u32::MAX)),
+            pods,
+            other_owner,
+            warmth,
+        }
+    }
+}
