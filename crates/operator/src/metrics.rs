@@ -1,0 +1,320 @@
+//! The operator's own metrics, in the Prometheus text format.
+//!
+//! | metric | labels | meaning |
+//! |---|---|---|
+//! | `llmscaler_spec_replicas` | scaler | `spec.replicas` of the target at the last decision |
+//! | `llmscaler_ready_replicas` | scaler | ready replicas at the last decision |
+//! | `llmscaler_recommended_replicas` | scaler | the count that the sources ask for |
+//! | `llmscaler_desired_replicas` | scaler | where the fleet is headed: after bounds and windows |
+//! | `llmscaler_reading` | scaler, `metric` | the last reading; 0 when idle, no series while unknown |
+//! | `llmscaler_reading_known` | scaler, `metric` | 1, or 0 while the reading is unknown |
+//! | `llmscaler_condition` | scaler, `type` | 1 when the condition holds, else 0 |
+//! | `llmscaler_decisions_total` | scaler, `reason` | decisions |
+//! | `llmscaler_writes_total` | scaler, `outcome` | attempts to write `spec.replicas` |
+//! | `llmscaler_source_failures_total` | scaler | queries that gave no reading |
+//! | `llmscaler_sync_errors_total` | scaler, `kind` | syncs that failed |
+//! | `llmscaler_source_seconds` | | how long the queries took |
+//! | `llmscaler_sync_lateness_seconds` | | how long after their time the syncs began |
+//! | `llmscaler_sync_seconds` | | how long the syncs took |
+//! | `llmscaler_leader` | | 1 while this process is the leader |
+//! | `llmscaler_scalers` | | scalers that this process looks after |
+//! | `llmscaler_build_info` | `version` | 1 |
+//! | `process_resident_memory_bytes`, `process_cpu_seconds_total` | | of this process, on Linux |
+//!
+//! *Scaler* stands for the labels `namespace` and `name`. Prometheus has a `namespace` of its own for what it scrapes in a cluster,
+//! so scrape with `honor_labels: true`. Series with a scaler's labels are counters and gauges only, and go when the scaler goes.
+
+mod process;
+mod scalers;
+
+use std::{
+    sync::{Arc, atomic::AtomicI64},
+    time::Duration,
+};
+
+use llmscaler_engine::Decision;
+use prometheus_client::{
+    encoding::prometheus_text,
+    metrics::{gauge::Gauge, histogram::Histogram, info::Info},
+    registry::Registry,
+};
+
+use self::{process::Process, scalers::Scalers};
+
+/// How an attempt to write `spec.replicas` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// It was written.
+    Ok,
+    /// Somebody else wrote the target at the same time, or owns the field.
+    Conflict,
+    /// The API server refused or did not answer.
+    Error,
+    /// It was dropped, because this process was not the leader any more.
+    NotLeader,
+}
+
+impl WriteOutcome {
+    /// The label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Conflict => "conflict",
+            Self::Error => "error",
+            Self::NotLeader => "not_leader",
+        }
+    }
+}
+
+/// The metrics of this process. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    scalers: Arc<Scalers>,
+    source_seconds: Histogram,
+    sync_lateness: Histogram,
+    sync_seconds: Histogram,
+    leader: Gauge<i64, AtomicI64>,
+    scaler_count: Gauge<i64, AtomicI64>,
+}
+
+impl Metrics {
+    /// The content type of [`Metrics::encode`].
+    pub const CONTENT_TYPE: &'static str = prometheus_text::CONTENT_TYPE;
+
+    /// Metrics of a process that has done nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner {
+            registry: Registry::default(),
+            scalers: Arc::default(),
+            source_seconds: Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
+            sync_lateness: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0]),
+            sync_seconds: Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0]),
+            leader: Gauge::default(),
+            scaler_count: Gauge::default(),
+        };
+        Self(Arc::new(inner.registered()))
+    }
+
+    /// Takes the gauges from a decision, and counts it.
+    pub fn decision(&self, namespace: &str, name: &str, decision: &Decision) {
+        self.0.scalers.of(namespace, name, |scaler| scaler.decided(decision));
+    }
+
+    /// Counts an attempt to write `spec.replicas`.
+    pub fn write(&self, namespace: &str, name: &str, outcome: WriteOutcome) {
+        self.0.scalers.of(namespace, name, |scaler| scaler.writes.add(outcome.as_str()));
+    }
+
+    /// Counts the query of one source, which took `seconds`; `ok` when it gave a reading.
+    pub fn source(&self, namespace: &str, name: &str, seconds: f64, ok: bool) {
+        self.0.source_seconds.observe(seconds);
+        self.0.scalers.of(namespace, name, |scaler| scaler.source_failures += u64::from(!ok));
+    }
+
+    /// Counts a sync that began `lateness` after its time.
+    pub fn sync(&self, lateness: Duration, took: Duration) {
+        self.0.sync_lateness.observe(lateness.as_secs_f64());
+        self.0.sync_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a sync that failed. The `kind` becomes a label: one of a few words, never a text that varies.
+    pub fn sync_error(&self, namespace: &str, name: &str, kind: &'static str) {
+        self.0.scalers.of(namespace, name, |scaler| scaler.errors.add(kind));
+    }
+
+    /// Sets whether this process is the leader.
+    pub fn leader(&self, leads: bool) {
+        self.0.leader.set(i64::from(leads));
+    }
+
+    /// Sets how many scalers this process looks after.
+    pub fn scalers(&self, count: usize) {
+        self.0.scaler_count.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Drops every series of a scaler that is gone.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        self.0.scalers.forget(namespace, name);
+    }
+
+    /// All metrics, as [`Metrics::CONTENT_TYPE`].
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail; were it to, a scrape that is cut short is better than none.
+        let _ = prometheus_text::encode(&mut text, &self.0.registry);
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    fn registered(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register_collector(Box::new(Arc::clone(&self.scalers)));
+        registry.register("llmscaler_source_seconds", "How long the queries of sources took", self.source_seconds.clone());
+        registry.register("llmscaler_sync_lateness_seconds", "How long after their time syncs began", self.sync_lateness.clone());
+        registry.register("llmscaler_sync_seconds", "How long syncs took", self.sync_seconds.clone());
+        registry.register("llmscaler_leader", "1 while this process is the leader", self.leader.clone());
+        registry.register("llmscaler_scalers", "Scalers that this process looks after", self.scaler_count.clone());
+        registry.register("llmscaler_build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register_collector(Box::new(Process));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use llmscaler_engine::{
+        Activation, Bounds, Law, Memory, Mode, Observation, Reading, Replicas, ScaleDown, Source, Spec, Target, Time, VictimOrder,
+        Workload, decide,
+    };
+
+    use super::*;
+
+    fn decision(kv: Reading) -> Decision {
+        let source = |name: &str| Source {
+            name: name.to_owned(),
+            law: Law::Ratio { target: Target::new(0.8).unwrap() },
+            activation: Activation::ANY_LOAD,
+            required: false,
+        };
+        let spec = Spec {
+            bounds: Bounds { min: Replicas::new(1), max: Replicas::new(10) },
+            sources: vec![source("kv"), source("queue \"a\"")],
+            sync_period: Duration::from_secs(15),
+            scale_down: ScaleDown { window: Duration::ZERO, max_step: None, victims: VictimOrder::ColdestFirst },
+            behavior: None,
+            cooldown: Duration::ZERO,
+            fallback: None,
+            mode: Mode::Auto,
+        };
+        let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
+        let seen = Observation { workload, readings: vec![kv, Reading::Idle] };
+        decide(&spec, &seen, &Memory::default(), Time::default())
+    }
+
+    fn has(text: &str, line: &str) -> bool {
+        text.lines().any(|found| found == line)
+    }
+
+    #[test]
+    fn a_decision_sets_the_gauges_and_is_counted() {
+        let metrics = Metrics::new();
+        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
+        let text = metrics.encode();
+        for line in [
+            "# TYPE llmscaler_spec_replicas gauge",
+            r#"llmscaler_spec_replicas{namespace="serving",name="pool-a"} 4"#,
+            r#"llmscaler_ready_replicas{namespace="serving",name="pool-a"} 4"#,
+            r#"llmscaler_recommended_replicas{namespace="serving",name="pool-a"} 5"#,
+            r#"llmscaler_desired_replicas{namespace="serving",name="pool-a"} 5"#,
+            r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"} 0.9"#,
+            r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="kv"} 1"#,
+            r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="queue \"a\""} 1"#,
+            r#"llmscaler_condition{namespace="serving",name="pool-a",type="ScalingActive"} 1"#,
+            r#"llmscaler_condition{namespace="serving",name="pool-a",type="ScalingLimited"} 0"#,
+            "# TYPE llmscaler_decisions_total counter",
+            r#"llmscaler_decisions_total{namespace="serving",name="pool-a",reason="SuccessfulRescale"} 2"#,
+        ] {
+            assert!(has(&text, line), "{line}\n{text}");
+        }
+        assert!(text.contains(r#"llmscaler_reading{namespace="serving",name="pool-a",metric="queue \"a\""} 0.0"#), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_reading_has_no_value() {
+        let metrics = Metrics::new();
+        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &decision(Reading::unknown("connection refused")));
+        let text = metrics.encode();
+        assert!(!text.contains(r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"}"#), "{text}");
+        assert!(has(&text, r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="kv"} 0"#), "{text}");
+    }
+
+    #[test]
+    fn forget_removes_every_series_of_one_scaler_and_no_other() {
+        let metrics = Metrics::new();
+        for name in ["pool-a", "pool-b"] {
+            metrics.decision("serving", name, &decision(Reading::from_number(0.9)));
+            metrics.write("serving", name, WriteOutcome::NotLeader);
+            metrics.write("serving", name, WriteOutcome::Ok);
+            metrics.source("serving", name, 0.2, false);
+            metrics.sync_error("serving", name, "target_unreadable");
+        }
+        let both = metrics.encode();
+        for line in [
+            r#"llmscaler_writes_total{namespace="serving",name="pool-a",outcome="not_leader"} 1"#,
+            r#"llmscaler_writes_total{namespace="serving",name="pool-a",outcome="ok"} 1"#,
+            r#"llmscaler_source_failures_total{namespace="serving",name="pool-a"} 1"#,
+            r#"llmscaler_sync_errors_total{namespace="serving",name="pool-a",kind="target_unreadable"} 1"#,
+        ] {
+            assert!(has(&both, line), "{line}\n{both}");
+        }
+        metrics.forget("serving", "pool-a");
+        metrics.forget("serving", "never-seen");
+        let one = metrics.encode();
+        assert!(!one.contains("pool-a"), "{one}");
+        let series = |text: &str, name: &str| text.lines().filter(|line| line.contains(name)).count();
+        assert_eq!(series(&one, "pool-b"), series(&both, "pool-a"));
+    }
+
+    #[test]
+    fn the_process_tells_of_itself() {
+        let metrics = Metrics::new();
+        metrics.sync(Duration::from_millis(20), Duration::from_millis(300));
+        metrics.source("serving", "pool-a", 0.03, true);
+        metrics.leader(true);
+        metrics.scalers(3);
+        let text = metrics.encode();
+        for line in [
+            r#"llmscaler_sync_lateness_seconds_bucket{le="0.05"} 1"#,
+            "llmscaler_sync_seconds_count 1",
+            "llmscaler_source_seconds_count 1",
+            r#"llmscaler_source_failures_total{namespace="serving",name="pool-a"} 0"#,
+            "llmscaler_leader 1",
+            "llmscaler_scalers 3",
+        ] {
+            assert!(has(&text, line), "{line}\n{text}");
+        }
+        assert!(text.contains("llmscaler_build_info{version=\""), "{text}");
+        if cfg!(target_os = "linux") {
+            let resident = text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
+            assert!(resident.parse::<f64>().unwrap() > 1e6, "{resident}");
+            assert!(text.contains("\nprocess_cpu_seconds_total "), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_scalers_are_counted_at_once_without_loss() {
+        let metrics = Metrics::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let metrics = metrics.clone();
+                scope.spawn(move || {
+                    for i in 0..1000 {
+                        metrics.write("serving", "shared", WriteOutcome::Ok);
+                        metrics.write(&format!("ns-{thread}"), &format!("pool-{i}"), WriteOutcome::Ok);
+                    }
+                });
+            }
+        });
+        let text = metrics.encode();
+        assert!(has(&text, r#"llmscaler_writes_total{namespace="serving",name="shared",outcome="ok"} 4000"#));
+        assert_eq!(text.lines().filter(|line| line.starts_with("llmscaler_writes_total{")).count(), 4001);
+    }
+}
