@@ -5,5 +5,6 @@
 mod command;
 mod documents;
 mod following;
+mod pages;
 mod reference_operator;
 mod running;

@@ -1,0 +1,49 @@
+//! How a command fails: what it says, and the exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use llmscaler_api::Invalid;
+
+/// Why a command failed. The texts say what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The input could not be had.
+    #[error("cannot read {file}: {cause}; check the path and its permissions")]
+    Unreadable {
+        /// The input.
+        file: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The output could not be written.
+    #[error("cannot write the output: {0}; check where it goes")]
+    Output(io::Error),
+    /// The input was read and is not what it should be.
+    #[error("{file}: {}{}", place(.invalid), .invalid.message)]
+    Invalid {
+        /// The input.
+        file: String,
+        /// The place in it, and what to write there instead.
+        invalid: Invalid,
+    },
+}
+
+fn place(invalid: &Invalid) -> String {
+    if invalid.field.is_empty() { String::new() } else { format!("{}: ", invalid.field) }
+}
+
+impl Failure {
+    /// Whether the reader of the output has seen enough, as `head` has, which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The exit code, as the help documents it.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Unreadable { .. } | Self::Output(_) => 1,
+            Self::Invalid { .. } => 2,
+        })
+    }
+}
