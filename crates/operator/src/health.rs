@@ -187,8 +187,11 @@ mod tests {
         assert_eq!(health.live(), Err(complaint.to_owned()));
 
         watch.beat();
-        assert_eq!(health.live(), Ok(()));
         syncs.beat();
+        assert_eq!(health.live(), Ok(()));
+        advance(Duration::from_secs(61)).await;
+        let complaint = "watch LLMScalers has been silent for 61 s, at most 60 s are normal";
+        assert_eq!(health.live(), Err(complaint.to_owned()), "an old reason is no longer the reason");
     }
 
     #[tokio::test(start_paused = true)]

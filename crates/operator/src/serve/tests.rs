@@ -54,6 +54,7 @@ impl ApiServer {
                     let user = review["spec"]["token"].clone();
                     json!({"authenticated": true, "user": {"username": user, "uid": "7", "groups": ["g"], "extra": {"e": ["1"]}}})
                 }
+                "revoked" => json!({"authenticated": false, "user": {"username": "prometheus"}}),
                 _ => json!({"authenticated": false, "error": "no such token"}),
             },
             "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
@@ -154,14 +155,15 @@ async fn secure_metrics_are_for_whom_the_cluster_lets() {
         let why = answer.text().await.unwrap();
         assert!(why.contains("not valid") && !why.contains("no such token"), "{why}");
     }
+    assert_eq!(server.scrape(Some("revoked")).await.status(), 401);
     for _ in 0..2 {
         let answer = server.scrape(Some("stranger")).await;
-        assert_eq!((answer.status().as_u16(), api.questions.load(Ordering::Relaxed)), (403, 3));
+        assert_eq!((answer.status().as_u16(), api.questions.load(Ordering::Relaxed)), (403, 4));
         assert!(answer.text().await.unwrap().starts_with("stranger may not read the metrics"));
     }
     for _ in 0..2 {
         let answer = server.scrape(Some("prometheus")).await;
-        assert_eq!((answer.status().as_u16(), api.questions.load(Ordering::Relaxed)), (200, 5));
+        assert_eq!((answer.status().as_u16(), api.questions.load(Ordering::Relaxed)), (200, 6));
         assert_eq!(answer.version(), Version::HTTP_11);
         assert!(answer.text().await.unwrap().contains("llmscaler_build_info"));
     }
@@ -277,8 +279,10 @@ async fn headers_without_end_are_cut_off() {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nx: ").await.unwrap();
     let mut answer = Vec::new();
     let (mut reader, mut writer) = stream.split();
+    let mut written = 0;
     let endless = async {
         while writer.write_all(&[b'a'; 1024]).await.is_ok() {
+            written += 1024;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         std::future::pending::<()>().await;
@@ -290,6 +294,7 @@ async fn headers_without_end_are_cut_off() {
         }
     };
     timeout(Duration::from_secs(10), cut_off).await.unwrap();
+    assert!(written < 4 * HEADERS, "{written} bytes were taken");
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     server.stop().await;
