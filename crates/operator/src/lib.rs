@@ -1,6 +1,29 @@
 //! The controller that scales workloads by their LLMScaler.
+//!
+//! One task runs for each LLMScaler. A sync reads as *dereference → observe → decide → apply → report*, one module each; only
+//! `apply` writes to the target, and only while this replica is the leader. Watches on targets and pods are shared between the
+//! scalers of a namespace. Syncs are paced by their period; a watch event may only release a write that a guard kept back, or
+//! start the sync of a target that has appeared.
 
+mod apply;
+mod clock;
+mod cluster;
+mod context;
+mod deadline;
+mod dereference;
 pub mod health;
 pub mod lease;
+mod marks;
 pub mod metrics;
+mod observe;
+mod owners;
+mod pods;
+mod report;
+mod run;
+mod scaler;
 pub mod serve;
+mod supervisor;
+mod target;
+mod watch;
+
+pub use run::{LeaderElection, Options, RunError, run};

@@ -1,0 +1,151 @@
+//! Step *apply*: the only place that writes to the target and its pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use llmscaler_engine::{Decision, Replicas, Victims, Warmth, Workload};
+use serde_json::json;
+use tracing::{debug, info, warn};
+
+use crate::context::{Context, FIELD_MANAGER};
+use crate::deadline::{CallError, within};
+use crate::dereference::{Place, Unreachable};
+use crate::metrics::WriteOutcome;
+use crate::pods::KeptPod;
+use crate::target::Target;
+
+/// How often a write is tried anew when the target changes under it.
+const ATTEMPTS: usize = 4;
+
+/// How long to wait until the marks are seen in a watch. The workload's own controller sees them at about the same time, and has
+/// to: it ranks the pods by what its watch has shown.
+const MARK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a decision could not be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
+    #[error("the API server refused the new size: {0}")]
+    Refused(CallError),
+    #[error("the target changed {ATTEMPTS} times while its new size was being written")]
+    Contended,
+    #[error("this replica of the operator is not the leader any more")]
+    NotLeader,
+}
+
+impl WriteError {
+    pub(crate) fn outcome(&self) -> WriteOutcome {
+        match self {
+            Self::Unreachable(_) | Self::Refused(_) => WriteOutcome::Error,
+            Self::Contended => WriteOutcome::Conflict,
+            Self::NotLeader => WriteOutcome::NotLeader,
+        }
+    }
+}
+
+/// Writes what is decided on the target as it is now, not as it was seen: `decide` is asked again with a fresh look, at each
+/// attempt, and `None` or a decision without a write ends the matter. Victims are marked before the size is reduced.
+///
+/// Answers the decision that was carried out, or the one that has nothing to write any more.
+pub(crate) async fn apply(
+    context: &Context,
+    place: &Place,
+    other_owner: Option<String>,
+    warmth: &Warmth,
+    decide: impl Fn(&Workload) -> Option<Decision>,
+) -> Result<Option<Decision>, WriteError> {
+    for _ in 0..ATTEMPTS {
+        let (target, replicas, version) = place.look_live(context).await?;
+        let workload = place.workload(&target, replicas, other_owner.clone(), warmth.clone());
+        let Some(decision) = decide(&workload) else { return Ok(None) };
+        let Some(count) = decision.write else { return Ok(Some(decision)) };
+
+        if !context.claim.is_current() {
+            return Err(WriteError::NotLeader);
+        }
+        mark(context, place, &place.pods(&target), &decision.victims).await;
+        match write(context, place, count, version.as_deref()).await {
+            Ok(()) => return Ok(Some(decision)),
+            Err(WriteError::Refused(error)) if error.is_conflict() => debug!(%error, "The target changed, looking again"),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(WriteError::Contended)
+}
+
+/// Server-side apply of the size alone. The version makes it fail when the target has changed since it was looked at; the force
+/// takes the field over from whoever created the target or wrote it before.
+async fn write(context: &Context, place: &Place, count: Replicas, version: Option<&str>) -> Result<(), WriteError> {
+    if !context.claim.is_current() {
+        return Err(WriteError::NotLeader);
+    }
+    let (api, name) = (place.api(context), &place.target.name);
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let metadata = json!({"name": name, "namespace": place.namespace, "resourceVersion": version});
+    let spec = json!({"replicas": count});
+    let answer = if place.kind.has_scale {
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec});
+        within(api.patch_scale(name, &params, &Patch::Apply(scale))).await.map(drop)
+    } else {
+        let (version, kind) = (&place.kind.resource.api_version, &place.kind.resource.kind);
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+        within(api.patch(name, &params, &Patch::Apply(object))).await.map(drop)
+    };
+    answer.map_err(WriteError::Refused)
+}
+
+/// Marks the victims, and waits until the marks show in our own watch. Marks are a hint: a failure costs warm caches, not requests,
+/// so the scale-down goes on.
+async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>, bool)], victims: &Victims) {
+    let to_mark: Vec<&KeptPod> = victims
+        .names
+        .iter()
+        .filter_map(|name| pods.iter().find(|(pod, _)| &pod.name == name))
+        .map(|(pod, _)| pod.as_ref())
+        .filter(|pod| !pod.mark.is(victims.mark))
+        .collect();
+    if to_mark.is_empty() {
+        return;
+    }
+    let (api, params) = pods_api(context, place);
+    let patches = to_mark.iter().map(|pod| {
+        let (api, params, patch) = (&api, &params, Patch::Merge(pod.mark.set(victims.mark)));
+        async move { within(api.patch_metadata(&pod.name, params, &patch)).await.map_err(|error| (pod.name.clone(), error)) }
+    });
+    for (pod, error) in join_all(patches).await.into_iter().filter_map(Result::err) {
+        warn!(%pod, %error, "Failed to mark a pod for deletion; the workload's controller chooses in its place");
+    }
+    let mut version = place.pods.pods.version();
+    let seen = |name: &str| place.pods.pods.get(name).is_none_or(|pod| pod.mark.is(victims.mark));
+    let all_seen = version.wait_for(|_| to_mark.iter().all(|pod| seen(&pod.name)));
+    if tokio::time::timeout(MARK_PATIENCE, all_seen).await.is_err() {
+        warn!("The marks on the pods to delete are not visible yet; going on without waiting longer");
+    }
+}
+
+/// Takes our marks off pods that were spared after all. Only once the fleet has its size: until then the marks are still needed.
+pub(crate) async fn clear_marks(context: &Context, place: &Place, target: &Target, replicas: Replicas) {
+    let pods = place.pods(target);
+    let live = pods.iter().filter(|(pod, _)| !pod.terminating);
+    if target.unobserved || live.clone().count() > replicas.get() as usize || !context.claim.is_current() {
+        return;
+    }
+    let (api, params) = pods_api(context, place);
+    for (pod, _) in live.filter(|(pod, _)| pod.mark.is_ours()) {
+        match within(api.patch_metadata(&pod.name, &params, &Patch::Merge(pod.mark.clear()))).await {
+            Ok(_) => info!(pod = pod.name, "Cleared the deletion mark of a pod that stays"),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => warn!(pod = pod.name, %error, "Failed to clear the deletion mark of a pod that stays; the next sync tries again"),
+        }
+    }
+}
+
+fn pods_api(context: &Context, place: &Place) -> (Api<Pod>, PatchParams) {
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    (Api::namespaced(context.client.clone(), &place.namespace), params)
+}

@@ -1,0 +1,49 @@
+//! Every call to the API server has a deadline: a call that hangs must not hold its scaler for ever.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// For one call, retries on 429 and 503 included.
+const API_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Why a call to the API server gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// It failed, or was refused.
+    #[error("{0}")]
+    Api(#[from] kube::Error),
+    /// It took too long.
+    #[error("the API server did not answer within {} s", API_DEADLINE.as_secs())]
+    Deadline,
+}
+
+impl CallError {
+    /// Whether the object is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.is_not_found())
+    }
+
+    /// Whether somebody else changed the object first.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict())
+    }
+}
+
+/// The answer of `call`, if it comes in time.
+pub(crate) async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+    match tokio::time::timeout(API_DEADLINE, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(CallError::Deadline),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_ends_at_its_deadline() {
+        let error = within(std::future::pending::<Result<(), kube::Error>>()).await.unwrap_err();
+        assert!(matches!(error, CallError::Deadline) && error.to_string().contains("10 s"));
+    }
+}

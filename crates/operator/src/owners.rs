@@ -1,0 +1,91 @@
+//! Which scalers write which target.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use llmscaler_api::TargetRef;
+use tokio::sync::watch;
+
+/// Which scalers write which target. Two that write the same one would undo each other's work, so neither writes.
+pub(crate) struct Owners {
+    by_target: Mutex<HashMap<Key, BTreeSet<String>>>,
+    version: watch::Sender<u64>,
+}
+
+/// Namespace, group, kind and name. The version is another view of the same object.
+type Key = (String, String, String, String);
+
+fn key(namespace: &str, target: &TargetRef) -> Key {
+    (namespace.to_owned(), target.group.clone(), target.kind.clone(), target.name.clone())
+}
+
+impl Owners {
+    pub(crate) fn new() -> Self {
+        Self { by_target: Mutex::default(), version: watch::channel(0).0 }
+    }
+
+    /// The scaler writes this target from now on.
+    pub(crate) fn add(&self, namespace: &str, scaler: &str, target: &TargetRef) {
+        self.change(|map| {
+            map.entry(key(namespace, target)).or_default().insert(scaler.to_owned());
+        });
+    }
+
+    /// The scaler no longer writes this target.
+    pub(crate) fn remove(&self, namespace: &str, scaler: &str, target: &TargetRef) {
+        let key = key(namespace, target);
+        self.change(|map| {
+            if let Some(scalers) = map.get_mut(&key) {
+                scalers.remove(scaler);
+                if scalers.is_empty() {
+                    map.remove(&key);
+                }
+            }
+        });
+    }
+
+    /// The other scalers that write the target, in words; `None` when there are none.
+    pub(crate) fn others(&self, namespace: &str, scaler: &str, target: &TargetRef) -> Option<String> {
+        let map = self.by_target.lock().unwrap_or_else(PoisonError::into_inner);
+        let others: Vec<&str> = map.get(&key(namespace, target))?.iter().map(String::as_str).filter(|name| *name != scaler).collect();
+        let (who, verb) = match others.as_slice() {
+            [] => return None,
+            [one] => (format!("LLMScaler {one}"), "scales"),
+            many => (format!("LLMScalers {}", many.join(", ")), "scale"),
+        };
+        let TargetRef { kind, name, .. } = target;
+        Some(format!("{who} {verb} {kind} {name} too; delete one of them, or set mode: Recommend on it"))
+    }
+
+    /// Moves when a scaler comes to a target or leaves it.
+    pub(crate) fn version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HashMap<Key, BTreeSet<String>>)) {
+        change(&mut self.by_target.lock().unwrap_or_else(PoisonError::into_inner));
+        self.version.send_modify(|version| *version = version.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(version: &str) -> TargetRef {
+        TargetRef { group: "apps".into(), version: version.into(), kind: "Deployment".into(), name: "fleet".into() }
+    }
+
+    #[test]
+    fn each_scaler_hears_of_the_others() {
+        let owners = Owners::new();
+        owners.add("serving", "a", &target("v1"));
+        assert_eq!(owners.others("serving", "a", &target("v1")), None);
+        owners.add("serving", "b", &target("v1beta1"));
+        owners.add("elsewhere", "c", &target("v1"));
+        assert!(owners.others("serving", "a", &target("v1")).unwrap().starts_with("LLMScaler b scales Deployment fleet too"));
+        assert!(owners.others("serving", "b", &target("v1")).unwrap().contains("LLMScaler a"));
+        owners.remove("serving", "b", &target("v1"));
+        assert_eq!(owners.others("serving", "a", &target("v1")), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! The pods of a target, as the engine looks at them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use kube::api::PartialObjectMeta;
+use kube::core::SelectorExt;
+use llmscaler_engine as engine;
+
+use crate::marks::Mark;
+use crate::target::{Newest, Target, controller};
+use crate::watch::{Collection, Kept};
+
+/// Name of the LeaderWorkerSet that a pod belongs to.
+const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+/// Which group of its LeaderWorkerSet a pod belongs to.
+const LWS_GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// Revision of the StatefulSet template that a pod was made from.
+const REVISION_HASH: &str = "controller-revision-hash";
+
+/// What is kept of a pod.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptPod {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub created: Timestamp,
+    pub ready: bool,
+    /// When it was last ready, or created when it never was.
+    pub unready_since: Timestamp,
+    pub terminating: bool,
+    pub unschedulable: bool,
+    /// Succeeded or failed: it serves nobody and counts for nothing.
+    pub finished: bool,
+    pub mark: Mark,
+    owner: Option<String>,
+}
+
+impl Kept for KeptPod {
+    type Object = Pod;
+
+    fn keep(pod: Pod) -> Self {
+        let status = pod.status.unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
+        let condition = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
+        let created = pod.metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let ready = condition("Ready");
+        Self {
+            name: pod.metadata.name.unwrap_or_default(),
+            labels: pod.metadata.labels.unwrap_or_default(),
+            created,
+            ready: ready.is_some_and(|condition| condition.status == "True"),
+            unready_since: ready.and_then(last_transition).unwrap_or(created).max(created),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            unschedulable: condition("PodScheduled").is_some_and(|c| c.status == "False" && c.reason.as_deref() == Some("Unschedulable")),
+            finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            mark: Mark::of(pod.metadata.annotations.as_ref()),
+            owner: controller(pod.metadata.owner_references.as_deref()).map(|owner| owner.uid.clone()),
+        }
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+}
+
+fn last_transition(condition: &PodCondition) -> Option<Timestamp> {
+    condition.last_transition_time.as_ref().map(|time| time.0)
+}
+
+impl KeptPod {
+    fn seen(&self, now: Timestamp, current: bool) -> engine::Pod {
+        let since = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
+        engine::Pod {
+            name: self.name.clone(),
+            age: since(self.created),
+            ready: self.ready,
+            unready_for: if self.ready { Duration::ZERO } else { since(self.unready_since) },
+            terminating: self.terminating,
+            unschedulable: self.unschedulable,
+            deletion_cost: self.mark.own_cost(),
+            current,
+        }
+    }
+}
+
+/// What is kept of a ReplicaSet.
+#[derive(Debug)]
+pub(crate) struct KeptReplicaSet {
+    uid: String,
+    revision: Option<String>,
+    owner: Option<String>,
+}
+
+impl Kept for KeptReplicaSet {
+    type Object = PartialObjectMeta<ReplicaSet>;
+
+    fn keep(set: Self::Object) -> Self {
+        Self {
+            uid: set.metadata.uid.unwrap_or_default(),
+            revision: set.metadata.annotations.and_then(|mut map| map.remove("deployment.kubernetes.io/revision")),
+            owner: controller(set.metadata.owner_references.as_deref()).map(|owner| owner.uid.clone()),
+        }
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+}
+
+/// The pods of a target with whether each is of the newest template; by ownership where the kind is known, else by selector.
+pub(crate) fn pods_of(
+    kind: &str,
+    name: &str,
+    target: &Target,
+    pods: &Collection<KeptPod>,
+    replica_sets: &Collection<KeptReplicaSet>,
+) -> Vec<(Arc<KeptPod>, bool)> {
+    let mut found: Vec<(Arc<KeptPod>, bool)> = match kind {
+        "Deployment" => {
+            let newest = |set: &KeptReplicaSet| match &target.newest {
+                Newest::ReplicaSetRevision(revision) => set.revision.as_ref() == Some(revision),
+                _ => false,
+            };
+            let sets = replica_sets.owned_by(&target.uid);
+            sets.iter().flat_map(|set| pods.owned_by(&set.uid).into_iter().map(|pod| (pod, newest(set)))).collect()
+        }
+        "StatefulSet" => {
+            let newest = |pod: &KeptPod| match &target.newest {
+                Newest::RevisionHash(hash) => pod.labels.get(REVISION_HASH) == Some(hash),
+                _ => true,
+            };
+            pods.owned_by(&target.uid).into_iter().map(|pod| (pod.clone(), newest(&pod))).collect()
+        }
+        "LeaderWorkerSet" => {
+            let members = pods.select(|pod| pod.labels.get(LWS_NAME).is_some_and(|set| set == name));
+            members.into_iter().map(|pod| (pod, true)).collect()
+        }
+        _ => match &target.selector {
+            Some(selector) => pods.select(|pod| selector.matches(&pod.labels)).into_iter().map(|pod| (pod, true)).collect(),
+            None => vec![],
+        },
+    };
+    found.retain(|(pod, _)| !pod.finished);
+    found
+}
+
+/// The replicas as the engine looks at them: pods, or groups of pods for a LeaderWorkerSet.
+pub(crate) fn replicas_of(kind: &str, pods: &[(Arc<KeptPod>, bool)], now: Timestamp) -> Vec<engine::Pod> {
+    let seen = pods.iter().map(|(pod, current)| pod.seen(now, *current));
+    if kind != "LeaderWorkerSet" {
+        return seen.collect();
+    }
+    // A group serves when all its pods do, so it is as its worst pod is.
+    let mut groups: BTreeMap<String, engine::Pod> = BTreeMap::new();
+    for (pod, (kept, _)) in seen.zip(pods) {
+        let index = kept.labels.get(LWS_GROUP).cloned().unwrap_or_default();
+        let group = groups.entry(index).or_insert_with(|| pod.clone());
+        group.ready &= pod.ready;
+        group.unready_for = group.unready_for.max(pod.unready_for);
+        group.terminating |= pod.terminating;
+        group.unschedulable |= pod.unschedulable;
+    }
+    groups.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, more: serde_json::Value) -> KeptPod {
+        let mut pod = json!({"metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        pod.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        KeptPod::keep(serde_json::from_value(pod).unwrap())
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_unready_since_it_was_last_ready_or_was_created() {
+        let fresh = pod("a", json!({}));
+        assert_eq!(fresh.seen(at("2026-01-01T00:10:01Z"), true).unready_for, Duration::from_secs(601));
+        let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:05:00Z"}]}});
+        assert_eq!(pod("a", lost).seen(at("2026-01-01T00:10:00Z"), true).unready_for, Duration::from_secs(300));
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:05:00Z"}]}});
+        let ready = pod("a", ready).seen(at("2026-01-01T00:10:00Z"), true);
+        assert!(ready.ready && ready.unready_for.is_zero());
+    }
+
+    #[test]
+    fn unschedulable_is_what_the_scheduler_says() {
+        let condition = |reason: &str| json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": reason}]}});
+        assert!(pod("a", condition("Unschedulable")).unschedulable);
+        assert!(!pod("a", condition("SchedulingGated")).unschedulable);
+    }
+
+    #[test]
+    fn a_group_is_as_its_worst_pod() {
+        let member = |name: &str, group: &str, ready: &str| {
+            let conditions = json!([{"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            let mut kept = pod(name, json!({"status": {"conditions": conditions}}));
+            kept.labels.insert(LWS_GROUP.to_owned(), group.to_owned());
+            (Arc::new(kept), true)
+        };
+        let pods = [member("0", "0", "True"), member("0-1", "0", "False"), member("1", "1", "True")];
+        let groups = replicas_of("LeaderWorkerSet", &pods, at("2026-01-01T00:20:00Z"));
+        assert_eq!(groups.iter().map(|group| group.ready).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(replicas_of("StatefulSet", &pods, at("2026-01-01T00:20:00Z")).len(), 3);
+    }
+}

@@ -1,0 +1,328 @@
+//! Step *report*: status, events and logs.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::runtime::events::{Event, EventType};
+use kube::{Api, Resource, ResourceExt};
+use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus};
+use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas};
+use serde_json::json;
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::context::{Context, FIELD_MANAGER};
+use crate::deadline::within;
+
+/// Longest note of an event, in bytes; the API server takes 1 KiB.
+const EVENT_NOTE: usize = 1000;
+/// Longest message in a status, in bytes; enough for a query and what came back.
+const STATUS_MESSAGE: usize = 4000;
+
+/// The condition that sums up the others.
+const READY: &str = "Ready";
+
+/// By how many seconds the last activity has to move to be worth a write of its own.
+const ACTIVITY_NEWS: i64 = 30;
+
+/// What kept a sync from reaching a decision, or from carrying it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The resource cannot be used; only an edit helps.
+    InvalidSpec,
+    /// The target could not be looked at.
+    FailedGetScale,
+    /// The new size could not be written.
+    FailedUpdateScale,
+}
+
+impl Trouble {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidSpec => "InvalidSpec",
+            Self::FailedGetScale => "FailedGetScale",
+            Self::FailedUpdateScale => "FailedUpdateScale",
+        }
+    }
+}
+
+/// Publishes what a scaler's task has to say, and remembers what was said: a status is written when it has changed, and an event is
+/// published when its matter has.
+pub(crate) struct Reporter {
+    status: LLMScalerStatus,
+    unknown: BTreeSet<String>,
+}
+
+impl Reporter {
+    /// Continues from what the object says already, so that a restart does not repeat events.
+    pub(crate) fn new(scaler: &LLMScaler) -> Self {
+        let status = scaler.status.clone().unwrap_or_default();
+        let unknown = status.metrics.iter().filter(|metric| metric.state == MetricState::Unknown).map(|metric| metric.name.clone());
+        Self { unknown: unknown.collect(), status }
+    }
+
+    /// When a source was last active, as far as the object knows.
+    pub(crate) fn last_active(&self) -> Option<Timestamp> {
+        self.status.last_active_time.as_ref().map(|time| time.0)
+    }
+
+    /// Reports a decision, and the size that was written, if any.
+    pub(crate) async fn decision(&mut self, context: &Context, scaler: &LLMScaler, decision: &Decision, written: Option<Replicas>) {
+        let mut status = self.status.clone();
+        status.replicas = Some(written.unwrap_or(decision.replicas).as_i32());
+        status.current_replicas = Some(decision.ready.as_i32());
+        status.desired_replicas = Some(decision.desired.as_i32());
+        status.last_active_time = decision.memory.last_active_at.map(|at| meta::Time(Clock::timestamp_of(at)));
+        status.metrics = decision.readings.iter().map(metric_status).collect();
+        status.decision = Some(decision_status(decision));
+        if let Some(count) = written {
+            status.last_scale_time = Some(meta::Time(Clock::timestamp_of(context.clock.now())));
+            info!(from = %decision.replicas, to = %count, reason = %decision.reason, "Scaling target: {}", decision.message);
+            self.event(context, scaler, EventType::Normal, Reason::SuccessfulRescale.as_str(), "Rescale", &decision.message).await;
+        }
+        let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
+        for said in &said {
+            self.event_on_change(context, scaler, said).await;
+        }
+        self.event_on_unknown(context, scaler, &decision.readings).await;
+        said.push(ready(&decision.conditions));
+        self.publish(context, scaler, status, said).await;
+    }
+
+    /// Reports what kept a sync from a decision or from carrying it out. What was seen before stays in the status.
+    pub(crate) async fn trouble(&mut self, context: &Context, scaler: &LLMScaler, trouble: Trouble, message: &str) {
+        let said = |kind| Said { kind, status: false, reason: trouble.as_str(), message: message.to_owned() };
+        self.event_on_change(context, scaler, &said(READY)).await;
+        let said = match trouble {
+            Trouble::InvalidSpec => vec![said(READY)],
+            Trouble::FailedGetScale | Trouble::FailedUpdateScale => vec![said(ConditionType::AbleToScale.as_str()), said(READY)],
+        };
+        context.metrics.sync_error(&scaler.namespace().unwrap_or_default(), &scaler.name_any(), trouble.as_str());
+        self.publish(context, scaler, self.status.clone(), said).await;
+    }
+
+    /// Writes the status if it differs from the one that was written last.
+    async fn publish(&mut self, context: &Context, scaler: &LLMScaler, mut status: LLMScalerStatus, said: Vec<Said>) {
+        let generation = scaler.metadata.generation;
+        status.observed_generation = generation;
+        for said in said {
+            set_condition(&mut status.conditions, said, generation);
+        }
+        if !differs(&status, &self.status) || !context.claim.is_current() {
+            return;
+        }
+        let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
+        let api: Api<LLMScaler> = Api::namespaced(context.client.clone(), &namespace);
+        let (version, kind) = (LLMScaler::api_version(&()), LLMScaler::kind(&()));
+        let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "status": status});
+        match within(api.patch_status(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(body))).await {
+            Ok(_) => self.status = status,
+            Err(error) if error.is_not_found() => {}
+            // The next sync compares with what was written last, so it tries again.
+            Err(error) => warn!(%error, "Failed to write the status"),
+        }
+    }
+
+    /// An event when a condition takes a turn that people should know of.
+    async fn event_on_change(&self, context: &Context, scaler: &LLMScaler, said: &Said) {
+        let before = self.status.conditions.iter().find(|condition| condition.type_ == said.kind);
+        let (held, reason) = (before.map(|c| c.status == "True"), before.map(|c| c.reason.as_str()));
+        if held == Some(said.status) && reason == Some(said.reason) {
+            return;
+        }
+        let harmless = [Reason::DesiredWithinRange.as_str(), Reason::ScalingDisabled.as_str()];
+        let troubling = !said.status && !harmless.contains(&said.reason);
+        let recovered = said.status && held == Some(false) && said.kind != ConditionType::ScalingLimited.as_str();
+        // Waiting for a rollout or for pods to start is the normal course of things.
+        let waiting = said.kind == ConditionType::AbleToScale.as_str();
+        let weight = if troubling && !waiting { EventType::Warning } else { EventType::Normal };
+        if troubling || recovered {
+            self.event(context, scaler, weight, said.reason, said.kind, &said.message).await;
+        }
+    }
+
+    /// An event when a metric becomes unknown beside others that are known; when all are, the condition has its own.
+    async fn event_on_unknown(&mut self, context: &Context, scaler: &LLMScaler, readings: &[ReadingTrace]) {
+        let unknown: BTreeSet<String> = readings.iter().filter(|reading| reading.replicas.is_none()).map(|r| r.name.clone()).collect();
+        for reading in readings {
+            let ReadingState::Unknown(why) = &reading.state else { continue };
+            if self.unknown.contains(&reading.name) {
+                continue;
+            }
+            warn!(metric = reading.name, "Failed to fetch a metric: {why}");
+            if unknown.len() < readings.len() {
+                let note = format!("{} is unknown: {why}", reading.name);
+                self.event(context, scaler, EventType::Warning, Reason::FailedGetMetrics.as_str(), "Observe", &note).await;
+            }
+        }
+        self.unknown = unknown;
+    }
+
+    /// Publishes an event. Events inform people; nothing depends on their success.
+    pub(crate) async fn event(&self, context: &Context, scaler: &LLMScaler, weight: EventType, reason: &str, action: &str, note: &str) {
+        let note = Some(shortened(note, EVENT_NOTE));
+        let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
+        if let Err(error) = within(context.recorder.publish(&event, &scaler.object_ref(&()))).await {
+            warn!(%error, reason, "Failed to publish an event");
+        }
+    }
+}
+
+/// Says on an object that cannot even be read why nothing happens.
+pub(crate) async fn unreadable(context: &Context, namespace: &str, name: &str, error: &str) {
+    let mut conditions = vec![];
+    let message = format!("the object cannot be read: {error}");
+    set_condition(&mut conditions, Said { kind: READY, status: false, reason: Trouble::InvalidSpec.as_str(), message }, None);
+    warn!(namespace, name, error, "An LLMScaler cannot be read; it waits for its next edit");
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), namespace, &ApiResource::erase::<LLMScaler>(&()));
+    let body = json!({"status": {"conditions": conditions}});
+    if let Err(error) = within(api.patch_status(name, &PatchParams::default(), &Patch::Merge(body))).await {
+        warn!(namespace, name, %error, "Failed to write the status");
+    }
+}
+
+/// Whether a status is worth a write. While a fleet is active its last activity is always now, which is not news each time.
+fn differs(new: &LLMScalerStatus, written: &LLMScalerStatus) -> bool {
+    let active = |status: &LLMScalerStatus| status.last_active_time.as_ref().map_or(0, |time| time.0.as_second());
+    let news = active(new).saturating_sub(active(written)) >= ACTIVITY_NEWS;
+    news || new != &LLMScalerStatus { last_active_time: new.last_active_time.clone(), ..written.clone() }
+}
+
+/// A condition to set.
+struct Said {
+    kind: &'static str,
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl From<&Condition> for Said {
+    fn from(condition: &Condition) -> Self {
+        let Condition { kind, status, reason, message } = condition;
+        Self { kind: kind.as_str(), status: *status, reason: reason.as_str(), message: message.clone() }
+    }
+}
+
+/// The sum of the conditions for `kubectl wait` and GitOps tools: a scaler that cannot do its work is not ready.
+fn ready(conditions: &[Condition]) -> Said {
+    let fatal = |condition: &&Condition| match condition.kind {
+        ConditionType::ScalingActive => !condition.status && condition.reason != Reason::ScalingDisabled,
+        ConditionType::TargetOwned => !condition.status,
+        _ => false,
+    };
+    let active = conditions.iter().find(|condition| condition.kind == ConditionType::ScalingActive);
+    let decisive = conditions.iter().find(fatal);
+    let (reason, message) = decisive.or(active).map_or((Reason::NoChange, ""), |condition| (condition.reason, condition.message.as_str()));
+    Said { kind: READY, status: decisive.is_none(), reason: reason.as_str(), message: message.to_owned() }
+}
+
+/// Sets a condition; its transition time moves only when its status flips.
+fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: Option<i64>) {
+    let status = if said.status { "True" } else { "False" };
+    let before = conditions.iter().position(|condition| condition.type_ == said.kind);
+    let since = before.map(|index| &conditions[index]).filter(|condition| condition.status == status);
+    let condition = meta::Condition {
+        type_: said.kind.to_owned(),
+        status: status.to_owned(),
+        reason: said.reason.to_owned(),
+        message: shortened(&said.message, STATUS_MESSAGE),
+        last_transition_time: since.map_or_else(|| meta::Time(Timestamp::now()), |condition| condition.last_transition_time.clone()),
+        observed_generation: generation,
+    };
+    match before {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+fn metric_status(reading: &ReadingTrace) -> MetricStatus {
+    let (state, value, message) = match &reading.state {
+        ReadingState::Value(value) => (MetricState::Value, Some(value.to_string()), None),
+        ReadingState::Idle => (MetricState::Idle, None, None),
+        ReadingState::Unknown(why) => (MetricState::Unknown, None, Some(shortened(why, STATUS_MESSAGE))),
+    };
+    MetricStatus {
+        name: reading.name.clone(),
+        state,
+        value,
+        target: reading.target.map(|target| target.to_string()),
+        replicas: reading.replicas.map(Replicas::as_i32),
+        message,
+    }
+}
+
+fn decision_status(decision: &Decision) -> DecisionStatus {
+    let stages = decision.stages.iter().map(|trace| StageStatus {
+        stage: trace.stage.as_str().to_owned(),
+        count_in: trace.count_in.as_i32(),
+        out: trace.out.as_i32(),
+        reason: trace.reason.to_string(),
+        message: shortened(&trace.message, STATUS_MESSAGE),
+    });
+    DecisionStatus { reason: decision.reason.to_string(), message: shortened(&decision.message, STATUS_MESSAGE), stages: stages.collect() }
+}
+
+/// The text, cut at a character if it is longer than `most` bytes.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(kind: ConditionType, status: bool, reason: Reason) -> Condition {
+        Condition { kind, status, reason, message: "m".to_owned() }
+    }
+
+    #[test]
+    fn ready_needs_a_metric_and_the_target_for_itself() {
+        let active = |status, reason| condition(ConditionType::ScalingActive, status, reason);
+        let owned = |status, reason| condition(ConditionType::TargetOwned, status, reason);
+        let sum = |conditions: &[Condition]| (ready(conditions).status, ready(conditions).reason);
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(true, Reason::OnlyOwner)]), (true, "ValidMetricFound"));
+        assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (false, "FailedGetMetrics"));
+        assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (true, "ScalingDisabled"), "pinned at zero on purpose");
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (false, "TargetOwned"));
+    }
+
+    #[test]
+    fn the_transition_time_moves_when_the_status_flips() {
+        let said = |status, reason| Said { kind: READY, status, reason, message: String::new() };
+        let mut conditions = vec![];
+        set_condition(&mut conditions, said(true, "A"), Some(1));
+        let long_ago = meta::Time("2020-01-01T00:00:00Z".parse().unwrap());
+        conditions[0].last_transition_time = long_ago.clone();
+        set_condition(&mut conditions, said(true, "B"), Some(2));
+        assert_eq!((conditions[0].reason.as_str(), &conditions[0].last_transition_time), ("B", &long_ago));
+        set_condition(&mut conditions, said(false, "C"), Some(2));
+        assert_ne!(conditions[0].last_transition_time, long_ago);
+        assert_eq!(conditions.len(), 1);
+    }
+
+    #[test]
+    fn activity_alone_is_news_now_and_then() {
+        let at = |seconds: i64, replicas| LLMScalerStatus {
+            last_active_time: Some(meta::Time(Timestamp::from_second(seconds).unwrap())),
+            replicas: Some(replicas),
+            ..LLMScalerStatus::default()
+        };
+        assert!(!differs(&at(1000, 3), &at(1000, 3)));
+        assert!(!differs(&at(1029, 3), &at(1000, 3)));
+        assert!(differs(&at(1030, 3), &at(1000, 3)));
+        assert!(differs(&at(1000, 4), &at(1000, 3)));
+        assert!(differs(&at(1000, 3), &LLMScalerStatus { replicas: Some(3), ..LLMScalerStatus::default() }));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        assert_eq!(shortened("short", 10), "short");
+        assert_eq!(shortened("äääääää", 9), "äää…");
+    }
+}

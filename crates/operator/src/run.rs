@@ -1,0 +1,148 @@
+//! Starts the parts of the operator and ends them together.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kube::Client;
+use kube::runtime::events::{Recorder, Reporter};
+use llmscaler_signals::{TlsSettings, Transport};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::context::Context;
+use crate::health::Health;
+use crate::lease::{Claim, Election};
+use crate::metrics::Metrics;
+use crate::owners::Owners;
+use crate::serve::{MetricsOptions, ServeError, bind_health, bind_metrics};
+use crate::supervisor::Supervisor;
+
+/// A loop that has shown no sign of life for so long is dead.
+const LOOP_SILENCE: Duration = Duration::from_secs(60);
+
+/// How the operator runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where `/healthz` and `/readyz` are served; `None` is nowhere.
+    pub health: Option<SocketAddr>,
+    /// Where `/metrics` is served, and how; `None` is nowhere.
+    pub metrics: Option<MetricsOptions>,
+    /// The only namespace whose scalers are run; `None` is all of them.
+    pub namespace: Option<String>,
+    /// How several replicas agree on which one acts; `None` is for a single one.
+    pub leader_election: Option<LeaderElection>,
+}
+
+/// How several replicas agree on which one acts.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who this replica is; unique among them.
+    pub identity: String,
+}
+
+/// Why the operator ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A server could not be started.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The client for Prometheus and decision servers could not be built.
+    #[error("the client for metric sources could not be built: {0}")]
+    Transport(#[from] llmscaler_signals::transport::TlsError),
+    /// The watch of LLMScalers has ended, and with it everything else.
+    #[error("the watch of LLMScalers has ended; the process has to be started again")]
+    WatchEnded,
+}
+
+/// Runs the operator until `shutdown` is cancelled.
+///
+/// # Errors
+/// A port cannot be bound, or the main loop has ended.
+pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunError> {
+    let (health, metrics) = (Health::new(), Metrics::new());
+    let transport = Transport::new(&TlsSettings::default())?;
+    let servers = shutdown.child_token();
+    let _end = servers.clone().drop_guard();
+    if let Some(address) = options.health {
+        let server = bind_health(address, health.clone()).await?;
+        tokio::spawn(server.run(servers.clone()));
+    }
+    if let Some(metrics_options) = options.metrics {
+        let server = bind_metrics(metrics_options, metrics.clone(), client.clone()).await?;
+        tokio::spawn(server.run(servers.clone()));
+    }
+
+    let operator = Operator { client, transport, health, metrics, namespace: options.namespace };
+    match options.leader_election {
+        Some(election) => operator.stand_for_election(election, &shutdown).await,
+        None => operator.lead(Claim::always(), &shutdown).await,
+    }
+}
+
+/// What outlives a term of leadership.
+struct Operator {
+    client: Client,
+    transport: Transport,
+    health: Health,
+    metrics: Metrics,
+    namespace: Option<String>,
+}
+
+impl Operator {
+    /// Leads whenever it is elected, until `shutdown`.
+    async fn stand_for_election(&self, election: LeaderElection, shutdown: &CancellationToken) -> Result<(), RunError> {
+        let LeaderElection { namespace, name, identity } = election;
+        let election = Election::new(self.client.clone(), &namespace, &name, identity.clone());
+        loop {
+            info!(lease = name, namespace, identity, "Waiting to become the leader");
+            // A standby has nothing else to do: it is healthy while it waits.
+            let candidate = self.health.part("leader election", Duration::MAX);
+            candidate.ready();
+            let claim = tokio::select! {
+                claim = election.acquire() => claim,
+                () = shutdown.cancelled() => return Ok(()),
+            };
+            candidate.finished();
+            info!("Leading");
+            self.metrics.leader(true);
+            let ended = self.lead(claim.clone(), shutdown).await;
+            self.metrics.leader(false);
+            claim.release().await;
+            if shutdown.is_cancelled() || ended.is_err() {
+                return ended;
+            }
+            warn!("Leadership was lost; another replica acts now");
+        }
+    }
+
+    /// Scales for as long as the claim holds.
+    async fn lead(&self, claim: Claim, shutdown: &CancellationToken) -> Result<(), RunError> {
+        let part = self.health.part("watch of LLMScalers", LOOP_SILENCE);
+        let reporter = Reporter { controller: "llmscaler".to_owned(), instance: std::env::var("POD_NAME").ok() };
+        let context = Context {
+            client: self.client.clone(),
+            cluster: Cluster::new(self.client.clone(), self.health.clone()),
+            transport: self.transport.clone(),
+            metrics: self.metrics.clone(),
+            recorder: Recorder::new(self.client.clone(), reporter),
+            clock: Clock::start(),
+            owners: Owners::new(),
+            claim: claim.clone(),
+        };
+        // Dropped at the end, and all tasks with it.
+        let mut supervisor = Supervisor::new(context, self.namespace.clone());
+        tokio::select! {
+            () = supervisor.run(&part) => return Err(RunError::WatchEnded),
+            () = claim.lost() => {}
+            () = shutdown.cancelled() => {}
+        }
+        part.finished();
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Watches the LLMScalers and keeps one task for each.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt};
+use llmscaler_api::LLMScaler;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use crate::context::Context;
+use crate::health::Part;
+use crate::{report, scaler};
+
+/// How often the loop shows that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long a task that has crashed stays away.
+const CRASH_PAUSE: Duration = Duration::from_secs(30);
+
+/// Namespace and name.
+type Key = (String, String);
+
+/// Watches the LLMScalers and keeps one task for each. All tasks end with it.
+pub(crate) struct Supervisor {
+    context: Arc<Context>,
+    /// The only namespace to look at, if it is not all of them.
+    namespace: Option<String>,
+    tasks: JoinSet<()>,
+    running: HashMap<Key, Running>,
+    by_task: HashMap<Id, Key>,
+    /// The objects of a list under way.
+    listing: Option<HashMap<Key, DeserializeGuard<LLMScaler>>>,
+    /// Whether the first list is complete: what comes later is new.
+    listed: bool,
+}
+
+struct Running {
+    object: watch::Sender<Arc<LLMScaler>>,
+    task: AbortHandle,
+}
+
+impl Supervisor {
+    pub(crate) fn new(context: Context, namespace: Option<String>) -> Self {
+        Self {
+            context: Arc::new(context),
+            namespace,
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            by_task: HashMap::new(),
+            listing: None,
+            listed: false,
+        }
+    }
+
+    /// Runs until the watch ends, which it does not by itself.
+    pub(crate) async fn run(&mut self, part: &Part) {
+        let client = self.context.client.clone();
+        let api: Api<DeserializeGuard<LLMScaler>> = match &self.namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        loop {
+            tokio::select! {
+                _ = heartbeat.tick() => part.beat(),
+                event = events.next() => match event {
+                    None => return,
+                    Some(Ok(event)) => {
+                        part.beat();
+                        let listed = self.take(event).await;
+                        if listed {
+                            part.ready();
+                        }
+                    }
+                    Some(Err(error)) => {
+                        warn!(%error, "The watch of LLMScalers was interrupted");
+                        part.failing(error.to_string());
+                    }
+                },
+                Some(ended) = self.tasks.join_next_with_id() => {
+                    let (id, crashed) = match &ended {
+                        Ok((id, ())) => (*id, None),
+                        Err(error) => (error.id(), error.is_panic().then(|| error.to_string())),
+                    };
+                    self.ended(id, crashed);
+                }
+            }
+        }
+    }
+
+    /// Takes in an event. Answers whether the scalers have been listed.
+    async fn take(&mut self, event: Event<DeserializeGuard<LLMScaler>>) -> bool {
+        match event {
+            Event::Init => self.listing = Some(HashMap::new()),
+            Event::InitApply(object) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(key(&object), object);
+                }
+            }
+            Event::InitDone => {
+                let listing = self.listing.take().unwrap_or_default();
+                let gone: Vec<Key> = self.running.keys().filter(|key| !listing.contains_key(*key)).cloned().collect();
+                for key in gone {
+                    self.forget(&key);
+                }
+                for (key, object) in listing {
+                    self.apply(key, object).await;
+                }
+                if !std::mem::replace(&mut self.listed, true) {
+                    info!(scalers = self.running.len(), "Scaling");
+                }
+            }
+            Event::Apply(object) => self.apply(key(&object), object).await,
+            Event::Delete(object) => self.forget(&key(&object)),
+        }
+        self.context.metrics.scalers(self.running.len());
+        self.listed
+    }
+
+    async fn apply(&mut self, key: Key, object: DeserializeGuard<LLMScaler>) {
+        let object = match object.0 {
+            Ok(object) => Arc::new(object),
+            Err(invalid) => {
+                self.forget(&key);
+                report::unreadable(&self.context, &key.0, &key.1, &invalid.error.to_string()).await;
+                return;
+            }
+        };
+        if let Some(running) = self.running.get(&key) {
+            if running.object.borrow().metadata.uid == object.metadata.uid {
+                // Our own status writes come back as events, too; only a new generation is news to the task.
+                running.object.send_if_modified(|known| {
+                    let newer = known.metadata.generation != object.metadata.generation;
+                    *known = object;
+                    newer
+                });
+                return;
+            }
+            // Deleted and created anew between two looks.
+            self.forget(&key);
+        }
+        let first = if self.listed { Instant::now() } else { Instant::now() + offset(&object) };
+        self.start(key, object, first);
+    }
+
+    fn start(&mut self, key: Key, object: Arc<LLMScaler>, first: Instant) {
+        let (sender, receiver) = watch::channel(object);
+        let task = self.tasks.spawn(scaler::run(self.context.clone(), receiver, first));
+        self.by_task.insert(task.id(), key.clone());
+        self.running.insert(key, Running { object: sender, task });
+    }
+
+    fn forget(&mut self, key: &Key) {
+        let Some(running) = self.running.remove(key) else { return };
+        running.task.abort();
+        if let Ok(scaler) = running.object.borrow().parse() {
+            self.context.owners.remove(&key.0, &key.1, &scaler.target);
+        }
+        self.context.metrics.forget(&key.0, &key.1);
+    }
+
+    /// A task does not end by itself. One that has crashed is started again, after a pause and without its memory.
+    fn ended(&mut self, id: Id, crashed: Option<String>) {
+        let Some(key) = self.by_task.remove(&id) else { return };
+        let Some(why) = crashed else { return };
+        if let Some(running) = self.running.remove(&key) {
+            error!(namespace = key.0, name = key.1, error = why, "A scaler's task crashed; it starts again in {} s", CRASH_PAUSE.as_secs());
+            let object = running.object.borrow().clone();
+            self.start(key, object, Instant::now() + CRASH_PAUSE);
+        }
+    }
+}
+
+fn key(object: &DeserializeGuard<LLMScaler>) -> Key {
+    let meta = object.meta();
+    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// When within its period a scaler that was there at the start syncs, so that thousands do not sync at once. By its UID, which
+/// spreads evenly.
+fn offset(object: &LLMScaler) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    object.uid().hash(&mut hasher);
+    let period = object.parse().map_or(Duration::ZERO, |scaler| scaler.spec.sync_period);
+    period.mul_f64(hasher.finish() as f64 / u64::MAX as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn first_syncs_are_spread_over_the_period() {
+        let scaler = |uid: String| -> LLMScaler {
+            let spec = json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}, "minReplicas": 1, "maxReplicas": 2,
+                "serverAddress": "http://prometheus:9090", "metrics": [{"query": "up", "target": "1"}], "syncPeriodSeconds": 10});
+            let metadata = json!({"name": "x", "uid": uid});
+            let object =
+                json!({"apiVersion": "autoscaling.modelsphere.dev/v1alpha1", "kind": "LLMScaler", "metadata": metadata, "spec": spec});
+            serde_json::from_value(object).unwrap()
+        };
+        let mut buckets = [0; 10];
+        for n in 0..1000 {
+            let offset = offset(&scaler(format!("uid-{n}")));
+            assert!(offset < Duration::from_secs(10));
+            buckets[offset.as_secs() as usize] += 1;
+        }
+        assert!(buckets.iter().all(|count| (60..140).contains(count)), "{buckets:?}");
+    }
+}
