@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
-use kube::CustomResourceExt;
-use llmscaler_api::LLMScaler;
 
 use crate::failure::Failure;
 
@@ -24,7 +22,7 @@ enum Format {
 
 /// Prints the custom resource definition.
 pub fn run(arguments: &CrdArguments, out: &mut impl Write) -> Result<(), Failure> {
-    let crd = LLMScaler::crd();
+    let crd = llmscaler_api::definition().map_err(|error| Failure::Output(io::Error::other(error)))?;
     let text = match arguments.output {
         Format::Yaml => serde_saphyr::to_string(&crd).map_err(io::Error::other),
         Format::Json => serde_json::to_string_pretty(&crd).map_err(io::Error::other),

@@ -19,6 +19,9 @@ pub enum Failure {
     /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
+    /// The operator could not start, or had to end.
+    #[error("operator: {0}")]
+    Operator(String),
     /// The input was read and is not what it should be.
     #[error("{file}: {}{}", place(.invalid), .invalid.message)]
     Invalid {
@@ -42,7 +45,7 @@ impl Failure {
     /// The exit code, as the help documents it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Unreadable { .. } | Self::Output(_) => 1,
+            Self::Unreadable { .. } | Self::Output(_) | Self::Operator(_) => 1,
             Self::Invalid { .. } => 2,
         })
     }

@@ -34,13 +34,17 @@ pub(crate) struct PodWatch {
     pub replica_sets: Collection<KeptReplicaSet>,
 }
 
+/// Watches that live for as long as somebody holds them.
+type Shared<K, V> = Mutex<HashMap<K, Weak<V>>>;
+
 /// The watches on targets and their pods.
 pub(crate) struct Cluster {
     client: Client,
     health: Health,
     kinds: Mutex<HashMap<GroupVersionKind, TargetKind>>,
-    targets: Mutex<HashMap<(GroupVersionKind, String), Weak<Collection<Target>>>>,
-    pods: Mutex<HashMap<String, Weak<PodWatch>>>,
+    targets: Shared<(GroupVersionKind, String), Collection<Target>>,
+    /// By namespace.
+    pods: Shared<String, PodWatch>,
 }
 
 /// Why a kind cannot be scaled.
@@ -119,7 +123,7 @@ fn is_unserved(error: &kube::Error) -> bool {
 }
 
 /// The living entry of a map, or a new one.
-fn shared<K: std::hash::Hash + Eq, V>(map: &Mutex<HashMap<K, Weak<V>>>, key: K, start: impl FnOnce() -> V) -> Arc<V> {
+fn shared<K: std::hash::Hash + Eq, V>(map: &Shared<K, V>, key: K, start: impl FnOnce() -> V) -> Arc<V> {
     let mut map = lock(map);
     if let Some(living) = map.get(&key).and_then(Weak::upgrade) {
         return living;

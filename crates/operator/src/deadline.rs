@@ -3,8 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-/// For one call, retries on 429 and 503 included.
-const API_DEADLINE: Duration = Duration::from_secs(10);
+use crate::lease::WRITE_MARGIN;
+
+/// For one call, retries on 429 and 503 included. Not longer than what is left of a lease when a claim to it ends, so that no write
+/// outlives the leadership that it was begun under.
+const API_DEADLINE: Duration = WRITE_MARGIN;
 
 /// Why a call to the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +47,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_hangs_ends_at_its_deadline() {
         let error = within(std::future::pending::<Result<(), kube::Error>>()).await.unwrap_err();
-        assert!(matches!(error, CallError::Deadline) && error.to_string().contains("10 s"));
+        assert!(matches!(error, CallError::Deadline) && error.to_string().contains("5 s"));
     }
 }

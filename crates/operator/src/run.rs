@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use llmscaler_signals::{TlsSettings, Transport};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -55,6 +56,9 @@ pub enum RunError {
     /// The client for Prometheus and decision servers could not be built.
     #[error("the client for metric sources could not be built: {0}")]
     Transport(#[from] llmscaler_signals::transport::TlsError),
+    /// A server has crashed.
+    #[error("one of the servers for health and metrics crashed; the process has to be started again")]
+    ServerCrashed,
     /// The watch of LLMScalers has ended, and with it everything else.
     #[error("the watch of LLMScalers has ended; the process has to be started again")]
     WatchEnded,
@@ -67,21 +71,28 @@ pub enum RunError {
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunError> {
     let (health, metrics) = (Health::new(), Metrics::new());
     let transport = Transport::new(&TlsSettings::default())?;
-    let servers = shutdown.child_token();
-    let _end = servers.clone().drop_guard();
+    let mut servers = JoinSet::new();
     if let Some(address) = options.health {
-        let server = bind_health(address, health.clone()).await?;
-        tokio::spawn(server.run(servers.clone()));
+        servers.spawn(bind_health(address, health.clone()).await?.run(shutdown.clone()));
     }
     if let Some(metrics_options) = options.metrics {
-        let server = bind_metrics(metrics_options, metrics.clone(), client.clone()).await?;
-        tokio::spawn(server.run(servers.clone()));
+        servers.spawn(bind_metrics(metrics_options, metrics.clone(), client.clone()).await?.run(shutdown.clone()));
     }
 
     let operator = Operator { client, transport, health, metrics, namespace: options.namespace };
-    match options.leader_election {
-        Some(election) => operator.stand_for_election(election, &shutdown).await,
-        None => operator.lead(Claim::always(), &shutdown).await,
+    let scaling = async {
+        match options.leader_election {
+            Some(election) => operator.stand_for_election(election, &shutdown).await,
+            None => operator.lead(Claim::always(), &shutdown).await,
+        }
+    };
+    tokio::select! {
+        ended = scaling => ended,
+        // A server ends by itself only when something is wrong: better a restart than an operator that nobody can look into.
+        Some(ended) = servers.join_next() => match ended {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(RunError::ServerCrashed),
+        },
     }
 }
 

@@ -172,6 +172,10 @@ impl Supervisor {
     /// A task does not end by itself. One that has crashed is started again, after a pause and without its memory.
     fn ended(&mut self, id: Id, crashed: Option<String>) {
         let Some(key) = self.by_task.remove(&id) else { return };
+        if !self.running.contains_key(&key) {
+            // It may have counted something between being told to end and ending.
+            self.context.metrics.forget(&key.0, &key.1);
+        }
         let Some(why) = crashed else { return };
         if let Some(running) = self.running.remove(&key) {
             error!(namespace = key.0, name = key.1, error = why, "A scaler's task crashed; it starts again in {} s", CRASH_PAUSE.as_secs());
