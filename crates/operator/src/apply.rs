@@ -128,21 +128,35 @@ async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>, bool)], v
     }
 }
 
-/// Takes our marks off pods that were spared after all. Only once the fleet has its size: until then the marks are still needed.
-pub(crate) async fn clear_marks(context: &Context, place: &Place, target: &Target, replicas: Replicas) {
-    let pods = place.pods(target);
-    let live = pods.iter().filter(|(pod, _)| !pod.terminating);
-    if target.unobserved || live.clone().count() > replicas.get() as usize || !context.claim.is_current() {
+/// Takes our marks off pods that stay after all: not the `victims` of the write to come, and not while an earlier write is still being
+/// carried out. The workload's own controller has not chosen then, and needs the marks.
+pub(crate) async fn clear_marks(context: &Context, place: &Place, target: &Target, replicas: Replicas, victims: &Victims) {
+    let spared = spared(&place.pods(target), target, replicas, victims);
+    if spared.is_empty() || !context.claim.is_current() {
         return;
     }
+    // The watch of targets may be behind the one of pods, and not show the latest write yet.
+    let spared = match place.look_live(context).await {
+        Ok((target, replicas, _)) => self::spared(&place.pods(&target), &target, replicas, victims),
+        Err(error) => return debug!(%error, "Not clearing marks; the next sync tries again"),
+    };
     let (api, params) = pods_api(context, place);
-    for (pod, _) in live.filter(|(pod, _)| pod.mark.is_ours()) {
+    for pod in spared {
         match within(api.patch_metadata(&pod.name, &params, &Patch::Merge(pod.mark.clear()))).await {
             Ok(_) => info!(pod = pod.name, "Cleared the deletion mark of a pod that stays"),
             Err(error) if error.is_not_found() => {}
             Err(error) => warn!(pod = pod.name, %error, "Failed to clear the deletion mark of a pod that stays; the next sync tries again"),
         }
     }
+}
+
+/// The pods with a mark of ours that nobody is about to remove.
+fn spared(pods: &[(Arc<KeptPod>, bool)], target: &Target, replicas: Replicas, victims: &Victims) -> Vec<Arc<KeptPod>> {
+    let live: Vec<_> = pods.iter().map(|(pod, _)| pod).filter(|pod| !pod.terminating).collect();
+    if target.unobserved || live.len() > replicas.get() as usize {
+        return vec![];
+    }
+    live.into_iter().filter(|pod| pod.mark.is_ours() && !victims.names.contains(&pod.name)).cloned().collect()
 }
 
 fn pods_api(context: &Context, place: &Place) -> (Api<Pod>, PatchParams) {

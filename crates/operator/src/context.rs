@@ -1,7 +1,7 @@
 //! What every scaler's task shares.
 
 use kube::Client;
-use kube::runtime::events::Recorder;
+use kube::runtime::events::{Recorder, Reporter};
 use llmscaler_signals::Transport;
 
 use crate::clock::Clock;
@@ -19,8 +19,17 @@ pub(crate) struct Context {
     pub cluster: Cluster,
     pub transport: Transport,
     pub metrics: Metrics,
-    pub recorder: Recorder,
+    /// In whose name events are published.
+    pub reporter: Reporter,
     pub clock: Clock,
     pub owners: Owners,
     pub claim: Claim,
+}
+
+impl Context {
+    /// For one event. A recorder that is kept counts a later event up that differs only in its note, and drops the note: of two
+    /// rescales only the first would be told.
+    pub(crate) fn recorder(&self) -> Recorder {
+        Recorder::new(self.client.clone(), self.reporter.clone())
+    }
 }

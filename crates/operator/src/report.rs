@@ -68,8 +68,9 @@ impl Reporter {
         self.status.last_active_time.as_ref().map(|time| time.0)
     }
 
-    /// Reports a decision, and the size that was written, if any.
-    pub(crate) async fn decision(&mut self, context: &Context, scaler: &LLMScaler, decision: &Decision, written: Option<Replicas>) {
+    /// Reports a decision, and the size that was written, if any. Answers whether it ended for another reason than the last one.
+    pub(crate) async fn decision(&mut self, context: &Context, scaler: &LLMScaler, decision: &Decision, written: Option<Replicas>) -> bool {
+        let news = self.status.decision.as_ref().is_none_or(|last| last.reason != decision.reason.as_str());
         let mut status = self.status.clone();
         status.replicas = Some(written.unwrap_or(decision.replicas).as_i32());
         status.current_replicas = Some(decision.ready.as_i32());
@@ -89,6 +90,7 @@ impl Reporter {
         self.event_on_unknown(context, scaler, &decision.readings).await;
         said.push(ready(&decision.conditions));
         self.publish(context, scaler, status, said).await;
+        news
     }
 
     /// Reports what kept a sync from a decision or from carrying it out. What was seen before stays in the status.
@@ -164,7 +166,7 @@ impl Reporter {
     pub(crate) async fn event(&self, context: &Context, scaler: &LLMScaler, weight: EventType, reason: &str, action: &str, note: &str) {
         let note = Some(shortened(note, EVENT_NOTE));
         let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
-        if let Err(error) = within(context.recorder.publish(&event, &scaler.object_ref(&()))).await {
+        if let Err(error) = within(context.recorder().publish(&event, &scaler.object_ref(&()))).await {
             warn!(%error, reason, "Failed to publish an event");
         }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kube::Client;
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use llmscaler_signals::{TlsSettings, Transport};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -141,7 +141,7 @@ impl Operator {
             cluster: Cluster::new(self.client.clone(), self.health.clone()),
             transport: self.transport.clone(),
             metrics: self.metrics.clone(),
-            recorder: Recorder::new(self.client.clone(), reporter),
+            reporter,
             clock: Clock::start(),
             owners: Owners::new(),
             claim: claim.clone(),

@@ -267,6 +267,7 @@ impl Task {
         let warmth = std::mem::take(&mut workload.warmth);
 
         // apply
+        clear_marks(&context, &place, &target, replicas, &decision.victims).await;
         let (decision, outcome) = match decision.write {
             None => (decision, Ok(None)),
             Some(_) => {
@@ -281,7 +282,6 @@ impl Task {
                 }
             }
         };
-        clear_marks(&context, &place, &target, replicas).await;
 
         // report
         self.settle_accounts(decision, warmth, outcome).await
@@ -354,9 +354,11 @@ impl Task {
                     self.memory.record_write(&scaler.spec, context.clock.now(), decision.replicas, count);
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
-                self.reporter.decision(context, &self.object, &decision, written).await;
+                let news = self.reporter.decision(context, &self.object, &decision, written).await;
                 if decision.deferred() && written.is_none() {
-                    info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);
+                    if news {
+                        info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);
+                    }
                     self.awaited = Awaited::Release(Box::new(Deferred { decision, warmth }));
                 }
                 Ok(())
