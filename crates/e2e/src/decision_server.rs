@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A mock of the decision server of `metricProvider: Custom`.
 ///
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex};
 pub struct DecisionServer {
     url: String,
     shared: Arc<Mutex<Shared>>,
-    _server: Server,
+    server: Server,
 }
 
 /// A request that the server has received.
@@ -50,11 +52,28 @@ impl DecisionServer {
     /// # Panics
     /// When no port can be bound.
     pub async fn start() -> Self {
+        Self::start_at(([127, 0, 0, 1], 0).into()).await
+    }
+
+    /// As [`start`](Self::start), at the [`address`](Self::address) of a server that went down.
+    ///
+    /// # Panics
+    /// When the address is not free, nor becomes so within 10 seconds.
+    pub async fn start_at(address: SocketAddr) -> Self {
         let answer = Answer::Body(StatusCode::NOT_FOUND, String::new());
         let shared = Arc::new(Mutex::new(Shared { answer, requests: Vec::new() }));
-        let app = Router::new().fallback(respond).with_state(Arc::clone(&shared));
-        let server = Server::start(([127, 0, 0, 1], 0).into(), app).await.unwrap();
-        Self { url: format!("http://{}", server.address()), shared, _server: server }
+        let server = crate::eventually("bound", Duration::from_secs(10), || {
+            let app = Router::new().fallback(respond).with_state(Arc::clone(&shared));
+            Server::start(address, app)
+        })
+        .await;
+        Self { url: format!("http://{}", server.address()), shared, server }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
     }
 
     /// Its address, as `spec.serverAddress` takes it.

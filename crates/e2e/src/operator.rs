@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -175,8 +176,16 @@ impl Launch {
     }
 }
 
+/// A port that nobody listens on. It is from below the range that the system takes ports from by itself, and no two
+/// operators get the same, so that it is still free when the operator takes it.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().port()
+    const RANGE: std::ops::Range<u16> = 10_000..30_000;
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    let width = RANGE.end - RANGE.start;
+    // Other test processes, which run at the same time, start elsewhere.
+    let start = u16::try_from(std::process::id() % u32::from(width / 100)).unwrap() * 100;
+    let candidates = std::iter::repeat_with(|| RANGE.start + (start + COUNT.fetch_add(1, Ordering::Relaxed) % width) % width);
+    candidates.take(width.into()).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 /// `LLMSCALER_BIN`, or else what cargo builds from the sources as they are.
@@ -186,7 +195,12 @@ fn binary() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    // What cargo tells a test of its own package. Build scripts that depend on it (ring's) would run again each time.
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_str().is_some_and(is_of_package)) {
+        cargo.env_remove(key);
+    }
+    let output = cargo
         .args(["build", "--package=llmscaler", "--bin=llmscaler", "--message-format=json-render-diagnostics"])
         .current_dir(binaries::repository())
         .stderr(std::process::Stdio::inherit())
@@ -199,4 +213,10 @@ fn build() -> PathBuf {
         message["executable"].as_str().map(PathBuf::from)
     });
     executables.next_back().expect("cargo names the executable")
+}
+
+/// Whether cargo sets this variable to describe a package, unlike those by which users configure cargo.
+fn is_of_package(key: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+    PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || matches!(key, "CARGO_PRIMARY_PACKAGE" | "CARGO_TARGET_TMPDIR" | "OUT_DIR")
 }

@@ -1,27 +1,114 @@
 //! Up, down, and standing still.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use llmscaler_e2e::{ControlPlane, Operator, deployment};
-use serde_json::json;
+use llmscaler_e2e::DecisionServer;
+use serde_json::{Value, json};
 
-use crate::scaler::on_load;
-
-const SOON: Duration = Duration::from_secs(30);
+use crate::fleet::{Fleet, condition};
 
 #[tokio::test]
-async fn a_fleet_follows_its_load() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    plane.apply_file("config/crd/bases/autoscaling.modelsphere.dev_llmscalers.yaml").await;
-    let ns = plane.namespace("follows").await;
-    let operator = Operator::launch(&plane).start().await;
-    ns.create(&deployment("fleet", 2)).await;
-    let exporter = ns.exporter();
-    exporter.set("load", &[], 2.0);
-    exporter.scraped().await;
-    ns.apply(&on_load(&ns, json!({}))).await;
-    ns.wait_for(&ns.deployments(), "fleet", "4 replicas", SOON, |fleet| fleet["spec"]["replicas"] == 4).await;
-    println!("{}", operator.log_tail(40));
-    let scaler = ns.wait_for(&ns.scalers(), "fleet", "status", SOON, |s| s["status"]["desiredReplicas"].is_i64()).await;
-    println!("{}", serde_json::to_string_pretty(&scaler).unwrap());
+async fn a_fleet_follows_its_load_up_and_down_and_the_status_says_so() {
+    let Some(fleet) = Fleet::start("follows", 2).await else { return };
+    let sizes = fleet.sizes().await;
+    fleet.load(2.0).await;
+    // Twice the load that each of them should carry, whatever their number: the maximum ends it.
+    fleet.scale_on_load(json!({"minReplicas": 2, "maxReplicas": 4})).await;
+    fleet.is_serving(4).await;
+    let status = fleet.status("4 ready", |status| status["currentReplicas"] == 4).await;
+    assert_eq!([&status["replicas"], &status["desiredReplicas"]], [4, 4]);
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["metrics"][0]["state"], "Value");
+    assert_eq!([&status["metrics"][0]["value"], &status["metrics"][0]["target"]], ["2", "1"]);
+    assert!(status["lastScaleTime"].is_string() && status["lastActiveTime"].is_string(), "{status}");
+    for (kind, expected) in [("ScalingActive", "True"), ("AbleToScale", "True"), ("Ready", "True"), ("ScalingLimited", "True")] {
+        assert_eq!(condition(&status, kind)["status"], expected, "{kind}: {status}");
+    }
+    let stages: Vec<_> = status["decision"]["stages"].as_array().unwrap().iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["recommend", "activate", "bound", "stabilise", "pace", "guard", "write"]);
+
+    fleet.load(0.25).await;
+    fleet.is_serving(2).await;
+    fleet.status("2 ready", |status| status["currentReplicas"] == 2 && status["desiredReplicas"] == 2).await;
+    assert_eq!(sizes.seen(), [2, 4, 2]);
+
+    let notes = fleet.notes("SuccessfulRescale", 2).await;
+    assert!(notes[0].contains("up from 2 to 4") && notes[0].contains("load 2 against 1 over 2 ready replicas"), "{}", notes[0]);
+    assert!(notes[1].contains("down from 4 to 2") && notes[1].contains("minReplicas"), "{}", notes[1]);
+}
+
+#[tokio::test]
+async fn the_operator_owns_the_size_of_its_target_and_nothing_else_of_it() {
+    let Some(fleet) = Fleet::start("owns", 1).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 3);
+    fleet.scale_on_decisions(&server, json!({})).await;
+    let target = fleet.has_size(3).await;
+    let ours: Vec<&Value> =
+        target["metadata"]["managedFields"].as_array().unwrap().iter().filter(|entry| entry["manager"] == "llmscaler").collect();
+    let [ours] = ours[..] else { panic!("one entry is llmscaler's: {target}") };
+    assert_eq!(ours["operation"], "Apply");
+    assert_eq!(ours["subresource"], "scale");
+    assert_eq!(ours["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+}
+
+#[tokio::test]
+async fn an_idle_fleet_goes_to_zero_and_its_load_wakes_it() {
+    let Some(fleet) = Fleet::start("zero", 2).await else { return };
+    fleet.load(0.0).await;
+    fleet.scale_on_load(json!({"minReplicas": 0, "maxReplicas": 3})).await;
+    fleet.is_serving(0).await;
+    fleet.condition("ScalingActive", "True", "ValidMetricFound").await;
+    fleet.keeps_size(0).await;
+    // From zero, a load of 2.5 against 1 is measured as one replica's: 3.
+    fleet.load(2.5).await;
+    fleet.is_serving(3).await;
+}
+
+#[tokio::test]
+async fn a_step_cap_walks_the_fleet_down_and_the_status_tells_the_destination() {
+    let Some(fleet) = Fleet::start("steps", 10).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 10);
+    fleet.scale_on_decisions(&server, json!({"scaleDown": {"maxStepReplicas": 2}})).await;
+    fleet.status("10 wanted", |status| status["desiredReplicas"] == 10).await;
+    let sizes = fleet.sizes().await;
+    server.decide("", "fleet", 5);
+    let eight = fleet.status("on its way by way of 8", |status| status["replicas"] == 8).await;
+    assert_eq!(eight["desiredReplicas"], 5, "{eight}");
+    assert_eq!(condition(&eight, "ScalingLimited")["reason"], "ScaleDownLimit");
+    fleet.is_serving(5).await;
+    assert_eq!(sizes.seen(), [10, 8, 6, 5]);
+}
+
+#[tokio::test]
+async fn a_stabilization_window_holds_the_peak_and_then_lets_the_fleet_shrink() {
+    const WINDOW: Duration = Duration::from_secs(5);
+    let Some(fleet) = Fleet::start("window", 1).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 6);
+    fleet.scale_on_decisions(&server, json!({"scaleDown": {"stabilizationWindowSeconds": WINDOW.as_secs()}})).await;
+    fleet.is_serving(6).await;
+    let sizes = fleet.sizes().await;
+    // The last sync that recorded the peak comes after this one.
+    let before = Instant::now();
+    fleet.status("6 ready", |status| status["currentReplicas"] == 6).await;
+    server.decide("", "fleet", 2);
+    let held = fleet.status("held", |status| status["decision"]["reason"] == "ScaleDownStabilized").await;
+    assert_eq!(held["desiredReplicas"], 6, "{held}");
+    fleet.has_size(2).await;
+    assert_eq!(sizes.seen(), [6, 2]);
+    let held_for = sizes.since().duration_since(before);
+    assert!(held_for >= WINDOW, "the peak held for {held_for:?} only");
+}
+
+#[tokio::test]
+async fn a_maximum_of_zero_pins_the_fleet_at_zero() {
+    let Some(fleet) = Fleet::start("pinned", 2).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 5);
+    fleet.scale_on_decisions(&server, json!({"minReplicas": 0, "maxReplicas": 0})).await;
+    fleet.is_serving(0).await;
+    fleet.condition("ScalingActive", "False", "ScalingDisabled").await;
+    fleet.keeps_size(0).await;
 }
