@@ -18,8 +18,9 @@ use crate::metrics::WriteOutcome;
 use crate::pods::KeptPod;
 use crate::target::Target;
 
-/// How often a write is tried anew when the target changes under it.
-const ATTEMPTS: usize = 4;
+/// How often a write is tried when the target changes under it. An attempt takes some ten milliseconds, and a fleet whose pods start
+/// or stop changes several times a second.
+const ATTEMPTS: usize = 10;
 
 /// How long to wait until the marks are seen in a watch. The workload's own controller sees them at about the same time, and has
 /// to: it ranks the pods by what its watch has shown.
@@ -78,23 +79,29 @@ pub(crate) async fn apply(
     Err(WriteError::Contended)
 }
 
-/// Server-side apply of the size alone. The version makes it fail when the target has changed since it was looked at; the force
-/// takes the field over from whoever created the target or wrote it before.
+/// Writes the size alone. The version makes it fail when the target has changed since it was looked at.
+///
+/// It is applied, by force, which takes the field over from whoever created the target or wrote it before. Only to the scale
+/// subresource of a custom resource nothing can be applied (the API server answers "request to convert CR to an invalid
+/// group/version"); merged into it, the size becomes ours all the same.
 async fn write(context: &Context, place: &Place, count: Replicas, version: Option<&str>) -> Result<(), WriteError> {
     if !context.claim.is_current() {
         return Err(WriteError::NotLeader);
     }
-    let (api, name) = (place.api(context), &place.target.name);
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let metadata = json!({"name": name, "namespace": place.namespace, "resourceVersion": version});
-    let spec = json!({"replicas": count});
-    let answer = if place.kind.has_scale {
-        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec});
-        within(api.patch_scale(name, &params, &Patch::Apply(scale))).await.map(drop)
-    } else {
-        let (version, kind) = (&place.kind.resource.api_version, &place.kind.resource.kind);
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
-        within(api.patch(name, &params, &Patch::Apply(object))).await.map(drop)
+    let (api, name, kind) = (place.api(context), &place.target.name, &place.kind);
+    let applied = PatchParams::apply(FIELD_MANAGER).force();
+    let merged = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let change = |api_version: &str, kind: &str| {
+        let metadata = json!({"name": name, "namespace": place.namespace, "resourceVersion": version});
+        json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"replicas": count}})
+    };
+    let answer = match (kind.has_scale, kind.is_built_in()) {
+        (true, true) => within(api.patch_scale(name, &applied, &Patch::Apply(change("autoscaling/v1", "Scale")))).await.map(drop),
+        (true, false) => within(api.patch_scale(name, &merged, &Patch::Merge(change("autoscaling/v1", "Scale")))).await.map(drop),
+        (false, _) => {
+            let object = change(&kind.resource.api_version, &kind.resource.kind);
+            within(api.patch(name, &applied, &Patch::Apply(object))).await.map(drop)
+        }
     };
     answer.map_err(WriteError::Refused)
 }

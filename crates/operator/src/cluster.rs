@@ -28,6 +28,13 @@ pub(crate) struct TargetKind {
     pub has_scale: bool,
 }
 
+impl TargetKind {
+    /// Whether the API server itself implements the kind: among those that scale, only its own groups have no domain.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self.resource.group.as_str(), "" | "apps")
+    }
+}
+
 /// What is watched in one namespace for the pods of its targets.
 pub(crate) struct PodWatch {
     pub pods: Collection<KeptPod>,

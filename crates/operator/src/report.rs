@@ -84,8 +84,12 @@ impl Reporter {
             self.event(context, scaler, EventType::Normal, Reason::SuccessfulRescale.as_str(), "Rescale", &decision.message).await;
         }
         let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
-        for said in &said {
-            self.event_on_change(context, scaler, said).await;
+        let able = ConditionType::AbleToScale.as_str();
+        for one in &said {
+            // What keeps a write back may be a condition of its own, and one event is enough.
+            if one.kind != able || !said.iter().any(|other| other.kind != able && other.reason == one.reason) {
+                self.event_on_change(context, scaler, one).await;
+            }
         }
         self.event_on_unknown(context, scaler, &decision.readings).await;
         said.push(ready(&decision.conditions));

@@ -86,10 +86,17 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
             None => operator.lead(Claim::always(), &shutdown).await,
         }
     };
+    // A server ends by itself only when something is wrong: better a restart than an operator that nobody can look into. At the
+    // shutdown they all end, which must not keep the lease from being handed over.
+    let server = async {
+        match servers.join_next().await {
+            Some(ended) if !shutdown.is_cancelled() => ended,
+            _ => std::future::pending().await,
+        }
+    };
     tokio::select! {
         ended = scaling => ended,
-        // A server ends by itself only when something is wrong: better a restart than an operator that nobody can look into.
-        Some(ended) = servers.join_next() => match ended {
+        ended = server => match ended {
             Ok(result) => Ok(result?),
             Err(_) => Err(RunError::ServerCrashed),
         },
