@@ -2,5 +2,7 @@
 
 mod decision_server;
 mod fleet;
+mod guards;
 mod scaler;
 mod scaling;
+mod unknown;
