@@ -120,10 +120,11 @@ fn gvk(target: &TargetRef) -> GroupVersionKind {
     GroupVersionKind::gvk(&target.group, &target.version, &target.kind)
 }
 
-/// Discovery answers 404 for a group or version that is not there, and its own error for a kind that is missing in one.
+/// Discovery answers 404 for a group or version that is not there, in plain text and so without a reason, and kube its own error for a
+/// kind that is missing in one.
 fn is_unserved(error: &kube::Error) -> bool {
     match error {
-        kube::Error::Api(status) => status.is_not_found(),
+        kube::Error::Api(status) => status.code == 404,
         kube::Error::Discovery(_) => true,
         _ => false,
     }

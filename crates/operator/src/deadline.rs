@@ -13,7 +13,7 @@ const API_DEADLINE: Duration = WRITE_MARGIN;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// It failed, or was refused.
-    #[error("{0}")]
+    #[error("{}", words(.0))]
     Api(#[from] kube::Error),
     /// It took too long.
     #[error("the API server did not answer within {} s", API_DEADLINE.as_secs())]
@@ -32,6 +32,14 @@ impl CallError {
     }
 }
 
+/// The error in words for people: where the API server has said something, that alone.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// The answer of `call`, if it comes in time.
 pub(crate) async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
     match tokio::time::timeout(API_DEADLINE, call).await {
@@ -43,6 +51,12 @@ pub(crate) async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_what_the_api_server_said() {
+        let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
+        assert_eq!(CallError::Api(kube::Error::Api(status.boxed())).to_string(), "pods is forbidden");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_hangs_ends_at_its_deadline() {

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
 use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus};
@@ -166,26 +168,51 @@ impl Reporter {
         self.unknown = unknown;
     }
 
-    /// Publishes an event. Events inform people; nothing depends on their success.
+    /// Publishes an event about the scaler.
     pub(crate) async fn event(&self, context: &Context, scaler: &LLMScaler, weight: EventType, reason: &str, action: &str, note: &str) {
-        let note = Some(shortened(note, EVENT_NOTE));
-        let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
-        if let Err(error) = within(context.recorder().publish(&event, &scaler.object_ref(&()))).await {
-            warn!(%error, reason, "Failed to publish an event");
-        }
+        publish(context, &scaler.object_ref(&()), weight, reason, action, note).await;
     }
 }
 
-/// Says on an object that cannot even be read why nothing happens.
-pub(crate) async fn unreadable(context: &Context, namespace: &str, name: &str, error: &str) {
-    let mut conditions = vec![];
-    let message = format!("the object cannot be read: {error}");
-    set_condition(&mut conditions, Said { kind: READY, status: false, reason: Trouble::InvalidSpec.as_str(), message }, None);
-    warn!(namespace, name, error, "An LLMScaler cannot be read; it waits for its next edit");
-    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), namespace, &ApiResource::erase::<LLMScaler>(&()));
+/// Says on an object that cannot even be read why nothing happens: in its status and, as the API server refuses even that while a field
+/// has a wrong type, in an event.
+pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
+    let (namespace, name) = (object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default());
+    let resource = ApiResource::erase::<LLMScaler>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
+    let message = format!("the object cannot be read: {}", object.error);
+    let mut conditions = match within(api.get(&name)).await {
+        Ok(found) => serde_json::from_value(found.data["status"]["conditions"].clone()).unwrap_or_default(),
+        Err(_) => vec![],
+    };
+    let is_said = |condition: &meta::Condition| condition.reason == Trouble::InvalidSpec.as_str() && condition.message == message;
+    if conditions.iter().any(is_said) {
+        return;
+    }
+    warn!(namespace, name, error = object.error, "An LLMScaler cannot be read; it waits for its next edit");
+    let reference = ObjectReference {
+        api_version: Some(resource.api_version),
+        kind: Some(resource.kind),
+        namespace: object.metadata.namespace.clone(),
+        name: object.metadata.name.clone(),
+        uid: object.metadata.uid.clone(),
+        ..ObjectReference::default()
+    };
+    publish(context, &reference, EventType::Warning, Trouble::InvalidSpec.as_str(), READY, &message).await;
+    let said = Said { kind: READY, status: false, reason: Trouble::InvalidSpec.as_str(), message };
+    set_condition(&mut conditions, said, object.metadata.generation);
     let body = json!({"status": {"conditions": conditions}});
-    if let Err(error) = within(api.patch_status(name, &PatchParams::default(), &Patch::Merge(body))).await {
+    if let Err(error) = within(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(body))).await {
         warn!(namespace, name, %error, "Failed to write the status");
+    }
+}
+
+/// Publishes an event. Events inform people; nothing depends on their success.
+async fn publish(context: &Context, about: &ObjectReference, weight: EventType, reason: &str, action: &str, note: &str) {
+    let note = Some(shortened(note, EVENT_NOTE));
+    let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
+    if let Err(error) = within(context.recorder().publish(&event, about)).await {
+        warn!(%error, reason, "Failed to publish an event");
     }
 }
 

@@ -18,6 +18,7 @@ use tracing::{error, info, warn};
 
 use crate::context::Context;
 use crate::health::Part;
+use crate::watch::words_of_watch;
 use crate::{report, scaler};
 
 /// How often the loop shows that it is alive.
@@ -83,8 +84,9 @@ impl Supervisor {
                         }
                     }
                     Some(Err(error)) => {
-                        warn!(%error, "The watch of LLMScalers was interrupted");
-                        part.failing(error.to_string());
+                        let error = words_of_watch(&error);
+                        warn!(error, "The watch of LLMScalers was interrupted");
+                        part.failing(error);
                     }
                 },
                 Some(ended) = self.tasks.join_next_with_id() => {
@@ -132,7 +134,7 @@ impl Supervisor {
             Ok(object) => Arc::new(object),
             Err(invalid) => {
                 self.forget(&key);
-                report::unreadable(&self.context, &key.0, &key.1, &invalid.error.to_string()).await;
+                report::unreadable(&self.context, &invalid).await;
                 return;
             }
         };

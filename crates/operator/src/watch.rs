@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
+use crate::deadline::words;
 use crate::health::Part;
 
 /// How often a quiet watch shows that its task is alive.
@@ -160,12 +161,24 @@ async fn run<T: Kept>(api: Api<T::Object>, shared: Arc<Shared<T>>, what: String,
                     take(event, &shared, &mut listing);
                 }
                 Some(Err(error)) => {
-                    warn!(watch = what, %error, "Watch interrupted");
-                    part.failing(error.to_string());
-                    shared.change(|state| state.failure = Some(error.to_string()));
+                    let error = words_of_watch(&error);
+                    warn!(watch = what, error, "Watch interrupted");
+                    part.failing(error.clone());
+                    shared.change(|state| state.failure = Some(error));
                 }
             },
         }
+    }
+}
+
+/// The error of a watch in words for people.
+pub(crate) fn words_of_watch(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            words(error)
+        }
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 
