@@ -139,11 +139,7 @@ impl Fleet {
 
     /// The events of this reason about the scaler, oldest first.
     pub async fn events(&self, reason: &str) -> Vec<Event> {
-        let all = self.ns.api::<Event>().list(&ListParams::default()).await.unwrap().items;
-        let is_ours = |event: &Event| event.regarding.as_ref().is_some_and(|object| object.kind.as_deref() == Some("LLMScaler"));
-        let mut events: Vec<_> = all.into_iter().filter(|event| is_ours(event) && event.reason.as_deref() == Some(reason)).collect();
-        events.sort_by_key(|event| event.event_time.clone().map(|time| time.0));
-        events
+        events(&self.ns, reason).await
     }
 
     /// Waits for so many events of this reason about the scaler and returns what they say.
@@ -170,6 +166,15 @@ impl Drop for Fleet {
         let refused: Vec<_> = log.lines().filter(|line| line.to_lowercase().contains("forbidden")).take(3).collect();
         assert!(refused.is_empty(), "{ROLE} lacks something:\n{}", refused.join("\n"));
     }
+}
+
+/// The events of this reason about scalers, oldest first.
+pub async fn events(ns: &Namespace, reason: &str) -> Vec<Event> {
+    let all = ns.api::<Event>().list(&ListParams::default()).await.unwrap().items;
+    let is_of_scaler = |event: &Event| event.regarding.as_ref().is_some_and(|object| object.kind.as_deref() == Some("LLMScaler"));
+    let mut events: Vec<_> = all.into_iter().filter(|event| is_of_scaler(event) && event.reason.as_deref() == Some(reason)).collect();
+    events.sort_by_key(|event| event.event_time.clone().map(|time| time.0));
+    events
 }
 
 /// A condition of a status; `null` when there is none of the type.

@@ -1,7 +1,6 @@
 //! The operator on a real control plane.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
-
+mod admission;
 mod decision_server;
 mod fleet;
 mod guards;
