@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, SOON, binding, condition, events, operator_of};
 use crate::scaler::{on_decisions, on_load, scaler};
 
+/// Less than any period of these tests, on a machine that does much else.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
 #[tokio::test]
 async fn the_api_server_refuses_what_cannot_work_and_says_what_to_write() {
     let Some(plane) = ControlPlane::shared().await else { return };
@@ -56,7 +59,7 @@ async fn an_edit_is_acted_on_at_once_although_the_period_is_long() {
     let edited = Instant::now();
     fleet.edit(json!({"maxReplicas": 5})).await;
     fleet.has_size(5).await;
-    assert!(edited.elapsed() < Duration::from_secs(5), "acted on after {:?}", edited.elapsed());
+    assert!(edited.elapsed() < AT_ONCE, "acted on after {:?}", edited.elapsed());
     fleet.status("the edit", |status| status["observedGeneration"] == 2 && status["desiredReplicas"] == 5).await;
 }
 
@@ -82,7 +85,7 @@ async fn a_target_that_is_missing_is_scaled_as_soon_as_it_is_there() {
     let created = Instant::now();
     ns.create(&deployment("late", 1)).await;
     ns.wait_for(&ns.deployments(), "late", "3 replicas", SOON, |late| late["spec"]["replicas"] == 3).await;
-    assert!(created.elapsed() < Duration::from_secs(5), "scaled after {:?}", created.elapsed());
+    assert!(created.elapsed() < AT_ONCE, "scaled after {:?}", created.elapsed());
     fleet.condition("Ready", "True", "ValidMetricFound").await;
 }
 

@@ -209,9 +209,18 @@ impl Sizes {
         sizes
     }
 
-    /// The sizes, each once until it changes.
-    pub fn seen(&self) -> Vec<i32> {
+    fn seen(&self) -> Vec<i32> {
         self.seen.lock().unwrap().iter().map(|(size, _)| *size).collect()
+    }
+
+    /// Waits until so many sizes have been seen, each once until it changes, and checks that they are these.
+    pub async fn were(&self, expected: &[i32]) {
+        eventually(&format!("{expected:?}"), SOON, || async {
+            let seen = self.seen();
+            if seen.len() >= expected.len() { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+        assert_eq!(self.seen(), expected);
     }
 
     /// When the last one was seen.

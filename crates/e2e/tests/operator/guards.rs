@@ -11,8 +11,8 @@ use crate::fleet::{Fleet, condition};
 /// So long that nothing in a test can be due to the next sync.
 const LONG_PERIOD: Duration = Duration::from_secs(60);
 
-/// Between a rollout's end, or the last pod's readiness, and the write that waited for it.
-const AT_ONCE: Duration = Duration::from_secs(5);
+/// Between the end of a wait and the write that waited for it, on a machine that does much else; it takes less than a second.
+const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// Waits until the guard for this reason holds the fleet, and returns the status.
 async fn is_deferred(fleet: &Fleet, reason: &str) -> Value {
@@ -54,7 +54,7 @@ async fn a_change_waits_for_a_rollout_and_follows_it_at_once_without_another_que
     fleet.has_size(5).await;
     assert!(released.elapsed() < AT_ONCE, "written {:?} after the last pod could start", released.elapsed());
     assert_eq!(server.requests().len(), questions, "no source is asked again for a write that was only deferred");
-    assert_eq!(sizes.seen(), [3, 5]);
+    sizes.were(&[3, 5]).await;
     fleet.is_serving(5).await;
 }
 
@@ -71,10 +71,30 @@ async fn a_rollout_holds_a_scale_down_too_and_a_sync_may_change_its_mind_meanwhi
     is_deferred(&fleet, "RolloutInProgress").await;
     server.decide("", "fleet", 6);
     fleet.status("6 wanted", |status| status["desiredReplicas"] == 6).await;
-    assert_eq!(sizes.seen(), [4]);
+    sizes.were(&[4]).await;
     fleet.ns().kubelet().hold_unready(|_| false);
     fleet.is_serving(6).await;
-    assert_eq!(sizes.seen(), [4, 6]);
+    sizes.were(&[4, 6]).await;
+}
+
+#[tokio::test]
+async fn a_rollout_that_has_failed_is_not_waited_for() {
+    const DEADLINE: Duration = Duration::from_secs(3);
+    let Some(fleet) = Fleet::start("rollout-failed", 3).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 3);
+    fleet.scale_on_decisions(&server, json!({})).await;
+    let deadline = json!({"spec": {"progressDeadlineSeconds": DEADLINE.as_secs()}});
+    fleet.ns().patch(&fleet.ns().deployments(), "fleet", &deadline).await;
+    let sizes = fleet.sizes().await;
+    let begun = Instant::now();
+    begin_rollout(&fleet).await;
+    server.decide("", "fleet", 5);
+    is_deferred(&fleet, "RolloutInProgress").await;
+    let target = fleet.has_size(5).await;
+    assert!(begun.elapsed() >= DEADLINE, "written {:?} after the rollout began", begun.elapsed());
+    assert!(target["status"]["updatedReplicas"].as_i64() < Some(5), "the rollout still hangs: {target}");
+    sizes.were(&[3, 5]).await;
 }
 
 #[tokio::test]
@@ -103,7 +123,7 @@ async fn a_scale_down_waits_until_every_replica_is_ready() {
     fleet.has_size(2).await;
     assert!(released.elapsed() < AT_ONCE, "written {:?} after the pod could become ready", released.elapsed());
     assert_eq!(server.requests().len(), questions);
-    assert_eq!(sizes.seen(), [4, 2]);
+    sizes.were(&[4, 2]).await;
 }
 
 #[tokio::test]
@@ -138,7 +158,7 @@ async fn the_next_step_down_waits_until_the_last_pods_have_drained() {
     is_deferred(&fleet, "NotSettled").await;
     fleet.ns().kubelet().drain_for(Duration::ZERO);
     fleet.is_serving(3).await;
-    assert_eq!(sizes.seen(), [4, 3, 5, 4, 3]);
+    sizes.were(&[4, 3, 5, 4, 3]).await;
 }
 
 #[tokio::test]
@@ -163,5 +183,5 @@ async fn no_more_is_asked_for_while_earlier_asks_find_no_node() {
     fleet.ns().kubelet().capacity(10);
     fleet.is_serving(8).await;
     fleet.condition("CapacityAvailable", "True", "CapacityFound").await;
-    assert_eq!(sizes.seen(), [2, 5, 8]);
+    sizes.were(&[2, 5, 8]).await;
 }

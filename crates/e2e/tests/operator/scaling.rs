@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use axum::http;
 use llmscaler_e2e::DecisionServer;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ async fn a_fleet_follows_its_load_up_and_down_and_the_status_says_so() {
     fleet.load(0.25).await;
     fleet.is_serving(2).await;
     fleet.status("2 ready", |status| status["currentReplicas"] == 2 && status["desiredReplicas"] == 2).await;
-    assert_eq!(sizes.seen(), [2, 4, 2]);
+    sizes.were(&[2, 4, 2]).await;
 
     let notes = fleet.notes("SuccessfulRescale", 2).await;
     assert!(notes[0].contains("up from 2 to 4") && notes[0].contains("load 2 against 1 over 2 ready replicas"), "{}", notes[0]);
@@ -50,6 +51,21 @@ async fn the_operator_owns_the_size_of_its_target_and_nothing_else_of_it() {
     assert_eq!(ours["operation"], "Apply");
     assert_eq!(ours["subresource"], "scale");
     assert_eq!(ours["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+}
+
+#[tokio::test]
+async fn kubectl_get_shows_the_bounds_the_sizes_and_whether_all_is_well() {
+    let Some(fleet) = Fleet::start("columns", 2).await else { return };
+    let server = DecisionServer::start().await;
+    server.decide("", "fleet", 2);
+    fleet.scale_on_decisions(&server, json!({"maxReplicas": 7})).await;
+    fleet.condition("Ready", "True", "ValidMetricFound").await;
+    let url = format!("/apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/{}/llmscalers/fleet", fleet.ns().name());
+    let request = http::Request::get(url).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1").body(Vec::new()).unwrap();
+    let table: Value = fleet.ns().plane().client().request(request).await.unwrap();
+    let columns: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
+    assert_eq!(columns, ["Name", "MinReplicas", "MaxReplicas", "CurrentReplicas", "DesiredReplicas", "Ready", "Age"]);
+    assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..6], [json!("fleet"), json!(1), json!(7), json!(2), json!(2), json!("True")]);
 }
 
 #[tokio::test]
@@ -78,7 +94,7 @@ async fn a_step_cap_walks_the_fleet_down_and_the_status_tells_the_destination() 
     assert_eq!(eight["desiredReplicas"], 5, "{eight}");
     assert_eq!(condition(&eight, "ScalingLimited")["reason"], "ScaleDownLimit");
     fleet.is_serving(5).await;
-    assert_eq!(sizes.seen(), [10, 8, 6, 5]);
+    sizes.were(&[10, 8, 6, 5]).await;
 }
 
 #[tokio::test]
@@ -97,7 +113,7 @@ async fn a_stabilization_window_holds_the_peak_and_then_lets_the_fleet_shrink() 
     let held = fleet.status("held", |status| status["decision"]["reason"] == "ScaleDownStabilized").await;
     assert_eq!(held["desiredReplicas"], 6, "{held}");
     fleet.has_size(2).await;
-    assert_eq!(sizes.seen(), [6, 2]);
+    sizes.were(&[6, 2]).await;
     let held_for = sizes.since().duration_since(before);
     assert!(held_for >= WINDOW, "the peak held for {held_for:?} only");
 }

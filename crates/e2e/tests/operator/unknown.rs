@@ -63,7 +63,7 @@ async fn an_answer_that_makes_no_sense_holds_the_fleet_until_one_does() {
         holds_because(&fleet, words).await;
     }
     asked_again(&source, 3).await;
-    assert_eq!(sizes.seen(), [3]);
+    sizes.were(&[3]).await;
     // All of this is one matter, however many syncs it lasted.
     let events = fleet.events("FailedGetMetrics").await;
     assert_eq!(events.len(), 1, "{events:?}");
@@ -93,7 +93,7 @@ async fn a_query_of_none_or_of_several_series_holds_the_fleet_and_says_which() {
 
     fleet.edit(metric(format!("avg({each}) / 0 * 0"))).await;
     holds_because(&fleet, "NaN").await;
-    assert_eq!(sizes.seen(), [2]);
+    sizes.were(&[2]).await;
 
     fleet.edit(metric(format!("avg({each}) / 3"))).await;
     fleet.has_size(6).await;
@@ -123,17 +123,17 @@ async fn a_source_that_hangs_delays_nobody_elses_scalers() {
     const SLOW: u64 = 4;
     let Some(fleet) = Fleet::start("hangs", 2).await else { return };
     let (slow, quick) = (DecisionServer::start().await, DecisionServer::start().await);
-    slow.hang();
-    quick.decide("", "fleet", 1);
-    fleet.scale_on_decisions(&slow, json!({"syncPeriodSeconds": SLOW})).await;
     fleet.ns().create(&deployment("quick", 1)).await;
+    quick.decide("", "fleet", 1);
     let mut of_quick: Value = serde_json::from_str(&on_decisions(fleet.ns(), &quick, json!({"targetRef": {"name": "quick"}}))).unwrap();
     of_quick["metadata"]["name"] = json!("quick");
     fleet.ns().apply(&of_quick.to_string()).await;
     asked_again(&quick, 1).await;
 
+    slow.hang();
+    fleet.scale_on_decisions(&slow, json!({"syncPeriodSeconds": SLOW})).await;
     // Within the time that one question to the slow source takes, the other fleet is asked about and scaled.
-    asked_again(&slow, 1).await;
+    eventually("asked", SOON, || async { slow.requests().pop().ok_or("not yet") }).await;
     let asked = Instant::now();
     quick.decide("", "fleet", 4);
     fleet.ns().wait_for(&fleet.ns().deployments(), "quick", "4 replicas", SOON, |fleet| fleet["spec"]["replicas"] == 4).await;
@@ -157,7 +157,7 @@ async fn the_bounds_hold_although_nothing_is_known() {
     fleet.edit(json!({"minReplicas": 5, "maxReplicas": 8})).await;
     fleet.is_serving(5).await;
     fleet.keeps_size(5).await;
-    assert_eq!(sizes.seen(), [6, 4, 5]);
+    sizes.were(&[6, 4, 5]).await;
 }
 
 #[tokio::test]
