@@ -159,13 +159,18 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        let log = self.operator.log_tail(usize::MAX);
-        let refused: Vec<_> = log.lines().filter(|line| line.to_lowercase().contains("forbidden")).take(3).collect();
-        assert!(refused.is_empty(), "{ROLE} lacks something:\n{}", refused.join("\n"));
+        nothing_was_forbidden(&self.operator);
     }
+}
+
+/// Fails a test at its end when its operator was ever refused something by RBAC.
+pub fn nothing_was_forbidden(operator: &Operator) {
+    if std::thread::panicking() {
+        return;
+    }
+    let log = operator.log_tail(usize::MAX);
+    let refused: Vec<_> = log.lines().filter(|line| line.to_lowercase().contains("forbidden")).take(3).collect();
+    assert!(refused.is_empty(), "{ROLE} lacks something:\n{}", refused.join("\n"));
 }
 
 /// The events of this reason about scalers, oldest first.

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use llmscaler_e2e::{Namespace, leader_worker_set, stateful_set};
+use llmscaler_e2e::{Namespace, eventually, leader_worker_set, stateful_set};
 use serde_json::{Value, json};
 
 use crate::fleet::{A_FEW_SYNCS, SOON, binding, condition};
@@ -90,7 +90,7 @@ async fn a_kind_that_keeps_its_size_elsewhere_is_scaled_through_its_scale_subres
     let Some(test) = Steered::start("pool").await else { return };
     let scale = json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas"});
     let pools = Kind::install(&test.ns, "Pool", "pools", json!({"status": {}, "scale": scale})).await;
-    pools.grant(&test.ns, json!([["pools", ["get", "list", "watch"]], ["pools/scale", ["get", "patch"]]])).await;
+    pools.grant(&test.ns, &["get", "list", "watch"], &["get", "patch"]).await;
     pools.create("fleet", json!({"size": 2})).await;
     pools.report("fleet", 2).await;
     test.ask(2);
@@ -108,7 +108,7 @@ async fn a_kind_that_keeps_its_size_elsewhere_is_scaled_through_its_scale_subres
 async fn a_kind_without_a_scale_subresource_has_its_replicas_applied_and_nothing_else() {
     let Some(test) = Steered::start("band").await else { return };
     let bands = Kind::install(&test.ns, "Band", "bands", json!({"status": {}})).await;
-    bands.grant(&test.ns, json!([["bands", ["get", "list", "watch", "patch"]]])).await;
+    bands.grant(&test.ns, &["get", "list", "watch", "patch"], &[]).await;
     bands.create("fleet", json!({"replicas": 2, "size": 7})).await;
     bands.report("fleet", 2).await;
     test.ask(2);
@@ -181,17 +181,20 @@ impl Kind {
         Self { api: Api::namespaced_with(ns.plane().client(), ns.name(), &resource), resource }
     }
 
-    /// Lets the operator of [`operator_of`](crate::fleet::operator_of) use it; `rules` are pairs of a resource and verbs.
-    async fn grant(&self, ns: &Namespace, rules: Value) {
-        let rules: Vec<Value> = rules
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|rule| json!({"apiGroups": ["e2e.example"], "resources": [rule[0]], "verbs": rule[1]}))
-            .collect();
-        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "kind"}, "rules": rules});
+    /// Lets the operator of [`operator_of`](crate::fleet::operator_of) use it, and waits until the API server knows.
+    async fn grant(&self, ns: &Namespace, verbs: &[&str], verbs_of_scale: &[&str]) {
+        let rule = |resource: &str, verbs: &[&str]| json!({"apiGroups": ["e2e.example"], "resources": [resource], "verbs": verbs});
+        let plural = &self.resource.plural;
+        let mut rules = vec![rule(plural, verbs)];
+        if !verbs_of_scale.is_empty() {
+            rules.push(rule(&format!("{plural}/scale"), verbs_of_scale));
+        }
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": plural}, "rules": rules});
         ns.apply(&role.to_string()).await;
-        ns.apply(&binding("kind", "Role", "kind")).await;
+        ns.apply(&binding(plural, "Role", plural)).await;
+        let token = ns.plane().service_account(ns.name(), "llmscaler").await;
+        let limited: Api<DynamicObject> = Api::namespaced_with(ns.plane().client_as(&token), ns.name(), &self.resource);
+        eventually("allowed", SOON, || async { limited.list(&ListParams::default()).await }).await;
     }
 
     async fn create(&self, name: &str, spec: Value) {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::fleet::{SOON, condition, operator_of};
 use crate::scaler::on_decisions;
-use crate::steered::{Steered, settles_at};
+use crate::steered::{settles_at, without_operator};
 
 const WINDOW: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn an_operator_killed_within_a_window_is_followed_by_one_that_does_not_shrink_the_fleet_early() {
-    let Some(test) = Steered::start("restart").await else { return };
-    let Steered { operator, server, ns } = test;
+    let Some((ns, server)) = without_operator("restart").await else { return };
+    let operator = operator_of(&ns).await;
     let ask = |replicas| server.decide(ns.name(), "fleet", replicas);
     ask(4);
     ns.create(&deployment("fleet", 4)).await;

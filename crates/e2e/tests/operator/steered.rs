@@ -4,10 +4,12 @@ use kube::api::DynamicObject;
 use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, Operator};
 use serde_json::{Value, json};
 
-use crate::fleet::{SOON, condition, operator_of};
+use crate::fleet::{SOON, condition, nothing_was_forbidden, operator_of};
 use crate::scaler::{merge, on_decisions};
 
 /// A namespace with a decision server and an operator of its own.
+///
+/// It fails the test at its end when the operator was ever refused something by RBAC.
 pub struct Steered {
     pub operator: Operator,
     pub server: DecisionServer,
@@ -36,6 +38,12 @@ impl Steered {
     /// Waits until Deployment `fleet` is settled at `replicas`.
     pub async fn settles_at(&self, replicas: i64) -> Value {
         settles_at(&self.ns, "fleet", replicas).await
+    }
+}
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        nothing_was_forbidden(&self.operator);
     }
 }
 
