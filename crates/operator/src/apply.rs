@@ -170,3 +170,45 @@ fn pods_api(context: &Context, place: &Place) -> (Api<Pod>, PatchParams) {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     (Api::namespaced(context.client.clone(), &place.namespace), params)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::Kept;
+
+    fn pod(name: &str, more: serde_json::Value) -> (Arc<KeptPod>, bool) {
+        let mut metadata = json!({"name": name});
+        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        (Arc::new(KeptPod::keep(serde_json::from_value(json!({"metadata": metadata})).unwrap())), true)
+    }
+
+    fn marked() -> serde_json::Value {
+        json!({"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-100", "autoscaling.modelsphere.dev/deletion-cost-mark": "-100:"}})
+    }
+
+    fn target(observed: i64) -> Target {
+        let object = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "fleet", "generation": 2},
+            "status": {"observedGeneration": observed},
+        });
+        Target::of(&serde_json::from_value(object).unwrap())
+    }
+
+    fn names(pods: &[(Arc<KeptPod>, bool)], target: &Target, replicas: u32, victims: &[&str]) -> Vec<String> {
+        let victims = Victims { names: victims.iter().map(|name| (*name).to_owned()).collect(), mark: -100 };
+        spared(pods, target, Replicas::new(replicas), &victims).iter().map(|pod| pod.name.clone()).collect()
+    }
+
+    #[test]
+    fn marks_stay_until_the_scale_down_is_carried_out() {
+        let mut leaving = marked();
+        leaving["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let pods = [pod("a", json!({})), pod("b", marked()), pod("c", marked()), pod("d", leaving)];
+        assert_eq!(names(&pods, &target(2), 2, &[]), [""; 0], "one of three still has to go");
+        assert_eq!(names(&pods, &target(1), 3, &[]), [""; 0], "the controller has not seen the size");
+        assert_eq!(names(&pods, &target(2), 3, &[]), ["b", "c"]);
+        assert_eq!(names(&pods, &target(2), 3, &["c"]), ["b"], "the next write needs the other one");
+    }
+}
