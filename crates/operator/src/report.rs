@@ -272,7 +272,7 @@ fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: 
 
 fn metric_status(reading: &ReadingTrace) -> MetricStatus {
     let (state, value, message) = match &reading.state {
-        ReadingState::Value(value) => (MetricState::Value, Some(value.to_string()), None),
+        ReadingState::Value(value) => (MetricState::Value, Some(value.to_string()), reading.account.clone()),
         ReadingState::Idle => (MetricState::Idle, None, None),
         ReadingState::Unknown(why) => (MetricState::Unknown, None, Some(shortened(why, STATUS_MESSAGE))),
     };

@@ -153,13 +153,14 @@ impl Operator {
             owners: Owners::new(),
             claim: claim.clone(),
         };
-        // Dropped at the end, and all tasks with it.
         let mut supervisor = Supervisor::new(context, self.namespace.clone());
         tokio::select! {
             () = supervisor.run(&part) => return Err(RunError::WatchEnded),
             () = claim.lost() => {}
             () = shutdown.cancelled() => {}
         }
+        // Whoever leads next must not meet a request that is still under way.
+        supervisor.stop().await;
         part.finished();
         Ok(())
     }

@@ -100,6 +100,11 @@ impl Supervisor {
         }
     }
 
+    /// Ends all tasks, and returns when they have ended.
+    pub(crate) async fn stop(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
     /// Takes in an event. Answers whether the scalers have been listed.
     async fn take(&mut self, event: Event<DeserializeGuard<LLMScaler>>) -> bool {
         match event {
