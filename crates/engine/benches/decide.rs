@@ -33,17 +33,28 @@ fn spec(behavior: Option<Behavior>) -> Option<Spec> {
     })
 }
 
+/// The last of the sources as document B's band over 45 s.
+fn with_band(mut spec: Spec) -> Option<Spec> {
+    let band = Band::new(Target::new(0.55)?, Target::new(0.40)?, Target::new(2.0)?, Some(Duration::from_secs(45)))?;
+    spec.sources.last_mut()?.law = Law::Band(band);
+    Some(spec)
+}
+
 fn bench(c: &mut Criterion) {
     let recommendations =
         (0..240).map(|i| Recommendation { at: Time::from_millis(-15_000 * (240 - i)), replicas: Replicas::new(8) }).collect();
     let scale_events = (0..120).map(|i| ScaleEvent { at: Time::from_millis(-15_000 * (120 - i)), change: if i % 2 == 0 { 1 } else { -1 } });
-    let memory = Memory { recommendations: Some(recommendations), scale_events: scale_events.collect(), ..Memory::default() };
+    let saturation = [-45, -30, -15].map(|at| SaturationSample { at: Time::from_millis(at * 1000), value: Measurement::ZERO }).to_vec();
+    let memory = Memory { recommendations: Some(recommendations), scale_events: scale_events.collect(), saturation, ..Memory::default() };
     let workload = Workload { replicas: Replicas::new(8), ready: Replicas::new(8), ..Workload::default() };
     let readings = [0.75, 0.9, 0.2, 0.0, 0.81].map(Reading::from_number).to_vec();
     let seen = Observation { workload, readings };
 
-    for (name, behavior) in [("window", None), ("behavior", Some(Behavior { up: rules(0), down: rules(3600) }))] {
-        let Some(spec) = spec(behavior) else { return };
+    let behavior = || Some(Behavior { up: rules(0), down: rules(3600) });
+    for (name, spec) in
+        [("window", spec(None)), ("behavior", spec(behavior())), ("behavior and a band", spec(behavior()).and_then(with_band))]
+    {
+        let Some(spec) = spec else { return };
         c.bench_function(&format!("decide/5 metrics, full history, {name}"), |b| {
             b.iter(|| decide(black_box(&spec), black_box(&seen), black_box(&memory), Time::default()));
         });

@@ -34,7 +34,7 @@ pub fn decide(spec: &Spec, seen: &Observation, memory: &Memory, now: Time) -> De
     let mut memory = memory.of_workload(workload.identity.as_ref());
     let mut trace = Trace::start(current);
 
-    let recommended = recommend(spec, seen, &mut memory.failures);
+    let recommended = recommend(spec, seen, &mut memory, now);
     trace.add(Stage::Recommend, recommended.step);
 
     let last_active = match (recommended.activity, memory.last_active_at) {

@@ -110,12 +110,14 @@ pub struct StageTrace {
 pub struct ReadingTrace {
     /// The source.
     pub name: String,
-    /// What it said.
+    /// What it said; for [`crate::Law::Band`] after clamping and smoothing.
     pub state: ReadingState,
     /// What the value is compared with, where the law has a target.
     pub target: Option<f64>,
     /// The count that it proposes; `None` while it is unknown.
     pub replicas: Option<Replicas>,
+    /// How the law came to the count, in words, where value and target alone do not tell.
+    pub account: Option<String>,
 }
 
 /// What one source said.

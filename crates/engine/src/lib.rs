@@ -31,6 +31,7 @@
 //! ```
 
 mod activate;
+mod band;
 mod bound;
 mod conditions;
 mod decide;
@@ -44,6 +45,7 @@ mod reason;
 mod recommend;
 mod replicas;
 mod rollout;
+mod saturation;
 mod spec;
 mod stabilise;
 #[cfg(test)]
@@ -51,6 +53,7 @@ mod tests;
 mod time;
 mod victims;
 
+pub use band::Band;
 pub use decide::{decide, reconsider};
 pub use decision::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Stage, StageTrace, Victims};
 pub use memory::{Memory, Recommendation, ScaleEvent};
@@ -59,6 +62,7 @@ pub use reading::{Measurement, Reading};
 pub use reason::Reason;
 pub use replicas::Replicas;
 pub use rollout::{Rollout, RolloutCounts};
+pub use saturation::{Latency, SaturationSample, saturation};
 pub use spec::{
     Activation, Behavior, Bounds, Fallback, Law, Mode, Policy, PolicyLimit, ScaleDown, ScalingRules, SelectPolicy, Source, Spec, Target,
     VictimOrder,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Replicas, Spec, Time};
+use crate::saturation;
+use crate::{Law, Replicas, SaturationSample, Spec, Time};
 
 /// What is carried from one decision to the next: a plain value, handed in and out.
 ///
@@ -24,6 +25,9 @@ pub struct Memory {
     pub last_active_at: Option<Time>,
     /// Syncs in a row in which a source was unknown, by source; a source that is known has no entry.
     pub failures: BTreeMap<String, u32>,
+    /// Saturation at earlier syncs, clamped, oldest first. Kept only for a [`Law::Band`] that smooths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saturation: Vec<SaturationSample>,
 }
 
 /// The bounded count of one sync.
@@ -67,6 +71,7 @@ impl Memory {
             recommendations.sort_by_key(|entry| entry.at);
         }
         memory.scale_events.sort_by_key(|event| event.at);
+        memory.saturation.sort_by_key(|sample| sample.at);
         memory
     }
 
@@ -85,6 +90,11 @@ impl Memory {
         // Events are kept for the longest period that a policy may have, so that a behavior added later finds them.
         let period = period.max(LONGEST_POLICY_PERIOD);
         self.scale_events.retain(|event| now.since(event.at) < period);
+        let smoothing = spec.sources.iter().find_map(|source| match source.law {
+            Law::Band(band) => band.smoothing(),
+            _ => None,
+        });
+        saturation::prune(&mut self.saturation, smoothing.unwrap_or_default(), now);
     }
 }
 

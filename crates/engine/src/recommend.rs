@@ -1,9 +1,14 @@
 //! Stage *recommend*: each source proposes a count, and the largest known proposal wins.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::decide::Step;
-use crate::{Behavior, Law, Measurement, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas, Source, Spec, Workload};
+use crate::saturation::smooth;
+use crate::{
+    Band, Behavior, Law, Measurement, Memory, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas, SaturationSample, Source,
+    Spec, Target, Time, Workload,
+};
 
 /// Room for rounding noise at the ends of the tolerance band, relative.
 const BAND_NOISE: f64 = 1e-9;
@@ -26,31 +31,34 @@ pub(crate) enum Activity {
     Unknown,
 }
 
-/// Reads every source and takes the largest known proposal; `failures` counts the syncs in a row in which each was unknown.
-pub(crate) fn recommend(spec: &Spec, seen: &Observation, failures: &mut BTreeMap<String, u32>) -> Recommended {
+/// Reads every source and takes the largest known proposal. Notes in `memory` which sources failed, and how saturated the pool is.
+pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, now: Time) -> Recommended {
     let current = seen.workload.replicas;
     let mut readings = Vec::with_capacity(spec.sources.len());
     let mut largest: Option<(Replicas, usize)> = None;
     let (mut any_active, mut any_unknown, mut required_unknown, mut too_long) = (false, false, None, None);
 
     for (index, source) in spec.sources.iter().enumerate() {
-        let state = match seen.readings.get(index) {
+        let mut state = match seen.readings.get(index) {
             Some(Reading::Value(value)) => ReadingState::Value(*value),
             Some(Reading::Idle) => ReadingState::Idle,
             Some(Reading::Unknown(why)) => ReadingState::Unknown(why.clone()),
             None => ReadingState::Unknown("there is no reading for it".to_owned()),
         };
+        if let Law::Band(band) = source.law {
+            state = settle(band, state, &mut memory.saturation, spec.sync_period, now);
+        }
         let proposal = propose(source, &state, &seen.workload, spec.behavior.as_ref());
         match proposal {
             Some(count) => {
-                failures.remove(&source.name);
+                memory.failures.remove(&source.name);
                 any_active |= is_active(source, &state);
                 if largest.is_none_or(|(best, _)| count > best) {
                     largest = Some((count, index));
                 }
             }
             None => {
-                let row = count_failure(failures, &source.name);
+                let row = count_failure(&mut memory.failures, &source.name);
                 any_unknown = true;
                 if source.required {
                     required_unknown.get_or_insert(index);
@@ -60,9 +68,14 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, failures: &mut BTreeMap
                 }
             }
         }
-        readings.push(ReadingTrace { name: source.name.clone(), state, target: source.law.target().map(|t| t.get()), replicas: proposal });
+        let account = match (source.law, &state) {
+            (Law::Band(band), ReadingState::Value(value)) => Some(band.account(*value, seen.workload.replicas, seen.workload.ready)),
+            _ => None,
+        };
+        let target = source.law.target().map(Target::get);
+        readings.push(ReadingTrace { name: source.name.clone(), state, target, replicas: proposal, account });
     }
-    failures.retain(|name, _| spec.sources.iter().any(|source| &source.name == name));
+    memory.failures.retain(|name, _| spec.sources.iter().any(|source| &source.name == name));
 
     let mut step = match largest {
         Some((count, index)) => Step::new(count, Reason::ValidMetricFound, winner(spec, &readings, index, seen)),
@@ -98,6 +111,17 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, failures: &mut BTreeMap
     Recommended { step, readings, activity }
 }
 
+/// What a band compares with its marks: the reading clamped and, where it smooths, averaged with those before it.
+fn settle(band: Band, state: ReadingState, samples: &mut Vec<SaturationSample>, sync_period: Duration, now: Time) -> ReadingState {
+    let clamped = match &state {
+        ReadingState::Value(value) => band.clamped(*value),
+        ReadingState::Idle => Measurement::ZERO,
+        ReadingState::Unknown(_) => return state,
+    };
+    let value = band.smoothing().map_or(clamped, |window| smooth(samples, clamped, window, sync_period, now));
+    if state == ReadingState::Idle { state } else { ReadingState::Value(value) }
+}
+
 /// Adds one to the row of failures of `name`, without a new string when there is an entry.
 fn count_failure(failures: &mut BTreeMap<String, u32>, name: &str) -> u32 {
     match failures.get_mut(name) {
@@ -117,8 +141,9 @@ fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior:
     let value = match state {
         ReadingState::Unknown(_) => return None,
         ReadingState::Idle => return Some(Replicas::ZERO),
-        ReadingState::Value(value) => value.get(),
+        ReadingState::Value(value) => *value,
     };
+    let (saturation, value) = (value, value.get());
     let within = |ratio: f64| workload.replicas > Replicas::ZERO && behavior.is_some_and(|rules| tolerated(rules, ratio));
     Some(match source.law {
         Law::Ratio { target } => {
@@ -129,6 +154,7 @@ fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior:
             let ratio = value / (target.get() * workload.replicas.as_f64());
             if within(ratio) { workload.replicas } else { Replicas::ceil(value / target.get()) }
         }
+        Law::Band(band) => band.replicas(saturation, workload.replicas, workload.ready),
         Law::Absolute => Replicas::ceil(value),
     })
 }
@@ -146,6 +172,8 @@ fn tolerated(rules: &Behavior, ratio: f64) -> bool {
 fn is_active(source: &Source, state: &ReadingState) -> bool {
     match (state, source.law) {
         (ReadingState::Value(count), Law::Absolute) => count.get() > 0.0,
+        // Only a pool that is proved idle has no latency.
+        (ReadingState::Value(_), Law::Band(_)) => true,
         (ReadingState::Value(value), _) => source.activation.exceeded_by(*value),
         _ => false,
     }
@@ -161,6 +189,7 @@ fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observati
         (ReadingState::Value(value), Law::Average { target }) => {
             format!("{name} {} at {} a replica asks for {count}", shown(*value), target.get())
         }
+        (ReadingState::Value(_), Law::Band(_)) => format!("{name}: {}", reading.account.as_deref().unwrap_or_default()),
         (ReadingState::Value(_), Law::Absolute) => format!("{name} asks for {count}"),
         _ => format!("{name} is idle"),
     };
@@ -181,7 +210,7 @@ fn base_in_words(workload: &Workload) -> String {
 }
 
 /// A value with four significant digits, as people read it.
-fn shown(value: Measurement) -> f64 {
+pub(crate) fn shown(value: Measurement) -> f64 {
     let value = value.get();
     if value == 0.0 {
         return 0.0;

@@ -3,14 +3,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::{Measurement, Replicas};
+use crate::{Band, Measurement, Replicas};
 
 /// A validated specification. Whoever builds one has parsed the resource; the engine never has to doubt it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// The range that every write keeps to.
     pub bounds: Bounds,
-    /// Where recommendations come from; the largest known one wins.
+    /// Where recommendations come from; the largest known one wins. At most one of them has [`Law::Band`], whose samples
+    /// [`crate::Memory::saturation`] holds.
     pub sources: Vec<Source>,
     /// Time between two decisions.
     pub sync_period: Duration,
@@ -75,6 +76,8 @@ pub enum Law {
         /// The share of the total that each replica should carry.
         target: Target,
     },
+    /// The reading is the saturation of the pool, its latency as a share of what was promised: document B's band.
+    Band(Band),
     /// The reading is the count itself.
     Absolute,
 }
@@ -85,6 +88,7 @@ impl Law {
     pub fn target(self) -> Option<Target> {
         match self {
             Self::Ratio { target } | Self::Average { target } => Some(target),
+            Self::Band(band) => Some(band.up_at()),
             Self::Absolute => None,
         }
     }

@@ -35,6 +35,8 @@ fn said(reading: &ReadingTrace) -> String {
     let against = reading.target.map_or_else(String::new, |target| format!(" against {target}"));
     let asks = reading.replicas.map_or_else(String::new, |count| format!(", asks for {count}"));
     match &reading.state {
+        // Its own words name the marks and the count.
+        ReadingState::Value(_) if reading.account.is_some() => reading.account.clone().unwrap_or_default(),
         ReadingState::Value(value) => format!("{value}{against}{asks}"),
         ReadingState::Idle => format!("idle{asks}"),
         ReadingState::Unknown(why) => format!("unknown: {why}"),

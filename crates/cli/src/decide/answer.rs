@@ -64,7 +64,7 @@ impl<'a> Answer<'a> {
 impl<'a> Said<'a> {
     fn new(trace: &'a ReadingTrace) -> Self {
         let (state, value, message) = match &trace.state {
-            ReadingState::Value(value) => ("Value", Some(*value), None),
+            ReadingState::Value(value) => ("Value", Some(*value), trace.account.as_deref()),
             ReadingState::Idle => ("Idle", None, None),
             ReadingState::Unknown(why) => ("Unknown", None, Some(why.as_str())),
         };

@@ -1,24 +1,26 @@
 //! What is remembered before the first tick.
 
 use llmscaler_api::Invalid;
-use llmscaler_engine::{Memory, Recommendation, ScaleEvent};
+use llmscaler_engine::{Measurement, Memory, Recommendation, SaturationSample, ScaleEvent};
 
 use super::node::Node;
 
 /// Reads a memory, as the answer to an earlier document has it or written by hand. Lists may come in any order.
 pub fn read(node: &Node<'_>) -> Result<Memory, Invalid> {
-    let fields = node.fields(&["workload", "recommendations", "scaleEvents", "lastActiveAt", "failures"])?;
+    let fields = node.fields(&["workload", "recommendations", "scaleEvents", "lastActiveAt", "failures", "saturation"])?;
     let recommendations = fields.get("recommendations").map(|node| node.list()?.map(|node| recommendation(&node)).collect());
     let scale_events: Option<Result<_, _>> = fields.get("scaleEvents").map(|node| node.list()?.map(|node| scale_event(&node)).collect());
     let failures: Option<Result<_, _>> = fields.get("failures").map(|node| {
         node.entries()?.map(|(name, node)| Ok((name.to_owned(), u32::try_from(node.integer(0, u32::MAX.into())?).unwrap_or(0)))).collect()
     });
+    let saturation: Option<Result<_, _>> = fields.get("saturation").map(|node| node.list()?.map(|node| sample(&node)).collect());
     Ok(Memory {
         workload: fields.get("workload").map(|node| node.text().map(str::to_owned)).transpose()?,
         recommendations: recommendations.transpose()?,
         scale_events: scale_events.transpose()?.unwrap_or_default(),
         last_active_at: fields.get("lastActiveAt").map(|node| node.time()).transpose()?,
         failures: failures.transpose()?.unwrap_or_default(),
+        saturation: saturation.transpose()?.unwrap_or_default(),
     })
 }
 
@@ -37,6 +39,15 @@ fn scale_event(node: &Node<'_>) -> Result<ScaleEvent, Invalid> {
     Ok(ScaleEvent { at: fields.need("at", "write the time of the write in seconds")?.time()?, change: i32::try_from(change).unwrap_or(0) })
 }
 
+fn sample(node: &Node<'_>) -> Result<SaturationSample, Invalid> {
+    let fields = node.fields(&["at", "value"])?;
+    let value = fields.need("value", "write the saturation of that sync, as a multiple of what was promised")?;
+    Ok(SaturationSample {
+        at: fields.need("at", "write the time of the sync in seconds")?.time()?,
+        value: Measurement::new(value.number()?).ok_or_else(|| value.invalid("must be a finite number of at least 0"))?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use llmscaler_engine::{Replicas, Time};
@@ -52,6 +63,7 @@ mod tests {
             scale_events: vec![ScaleEvent { at: Time::default(), change: -2 }],
             last_active_at: Some(Time::from_millis(5000)),
             failures: [("kv".to_owned(), 2)].into(),
+            saturation: vec![SaturationSample { at: Time::from_millis(-15_000), value: Measurement::new(0.5).unwrap() }],
         };
         for memory in [memory, Memory::default()] {
             let written = serde_json::to_value(&memory).unwrap();

@@ -1,6 +1,8 @@
 //! Tests of whole decisions, and the builders that all tests of the crate share.
 
+mod behavior;
 mod properties;
+mod slo;
 mod vectors;
 
 use std::num::NonZeroU32;

@@ -14,6 +14,17 @@ fn any_law() -> impl Strategy<Value = Law> {
     ]
 }
 
+fn any_band() -> impl Strategy<Value = Law> {
+    let mark = |x| Target::new(x).unwrap();
+    (select(vec![0.55, 5.0]), select(vec![0.1, 0.4]), select(vec![5.0, 18.0]), select(vec![0, 45, 100]))
+        .prop_map(move |(up, down, clamp, smoothing)| (mark(up), mark(down), mark(clamp), Duration::from_secs(smoothing)))
+        .prop_map(|(up, down, clamp, smoothing)| Law::Band(Band::new(up, down, clamp, Some(smoothing)).unwrap()))
+}
+
+fn smooths(spec: &Spec) -> bool {
+    spec.sources.iter().any(|source| matches!(source.law, Law::Band(band) if band.smoothing().is_some()))
+}
+
 fn any_rules() -> impl Strategy<Value = ScalingRules> {
     let limit = prop_oneof![(1..6u32).prop_map(PolicyLimit::Pods), (1..200u32).prop_map(PolicyLimit::Percent)];
     let policy = (limit, 1..200u64).prop_map(|(limit, period)| Policy { limit, period: Duration::from_secs(period) });
@@ -31,6 +42,7 @@ fn any_rules() -> impl Strategy<Value = ScalingRules> {
 prop_compose! {
     fn any_spec()(
         laws in prop::collection::vec((any_law(), any::<bool>(), select(vec![0.0, 3.0, -1.0])), 1..4),
+        (band, alone) in (prop::option::of(any_band()), prop::bool::weighted(0.2)),
         (min, span) in (0..6u32, 0..10u32),
         (window, step, cooldown) in (select(vec![0, 60, 300]), 0..4u32, select(vec![0, 300])),
         behavior in prop::option::of((any_rules(), any_rules()).prop_map(|(up, down)| Behavior { up, down })),
@@ -42,7 +54,7 @@ prop_compose! {
         };
         Spec {
             bounds: bounds(min, min + span),
-            sources: laws.into_iter().enumerate().map(source).collect(),
+            sources: laws.into_iter().filter(|_| !alone || band.is_none()).chain(band.map(|band| (band, false, 0.0))).enumerate().map(source).collect(),
             scale_down: super::window(window, step),
             cooldown: Duration::from_secs(cooldown),
             fallback: fallback.map(|(failure_threshold, replicas)| Fallback { failure_threshold, replicas: Replicas::new(replicas) }),
@@ -93,6 +105,7 @@ prop_compose! {
         events in prop::collection::vec((-400..0i64, -5..6i32), 0..5),
         last_active_at in prop::option::of(-600..0i64),
         failures in 0..4u32,
+        saturation in prop::collection::vec((-150..=0i64, 0..400u32), 0..8),
     ) -> Memory {
         let at = |seconds: i64| Time::from_millis(seconds * 1000);
         Memory {
@@ -101,6 +114,7 @@ prop_compose! {
             scale_events: events.into_iter().map(|(s, change)| ScaleEvent { at: at(s), change }).collect(),
             last_active_at: last_active_at.map(at),
             failures: [("m0".to_owned(), failures)].into(),
+            saturation: saturation.into_iter().map(|(s, v)| SaturationSample { at: at(s), value: Measurement::new(f64::from(v) / 20.0).unwrap() }).collect(),
         }
     }
 }
@@ -214,7 +228,7 @@ proptest! {
         let window = spec.behavior.as_ref().map_or(spec.scale_down.window, |behavior| behavior.down.window);
         if !window.is_zero() && workload.replicas <= spec.bounds.max {
             prop_assert!(lost.write.unwrap_or(workload.replicas) >= workload.replicas, "{lost:?}");
-        } else if spec.behavior.is_none() && workload.replicas <= spec.bounds.max && spec.fallback.is_none() {
+        } else if spec.behavior.is_none() && workload.replicas <= spec.bounds.max && spec.fallback.is_none() && !smooths(&spec) {
             prop_assert!(lost.write.unwrap_or(workload.replicas) >= kept.write.unwrap_or(workload.replicas).min(workload.replicas));
         }
     }
