@@ -16,7 +16,7 @@ run: ## Run the operator from source against the cluster of the current kubeconf
 	$(CARGO) run --locked -p llmscaler -- operator
 
 .PHONY: test
-test: test-unit test-e2e ## Run every test; the first time this builds a control plane from source, about ten minutes
+test: test-unit test-e2e ## Run every test; the first time this builds a control plane from source, some minutes
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Rust
@@ -25,7 +25,7 @@ test-unit: ## Run the tests that need nothing but Rust
 .PHONY: test-e2e
 test-e2e: control-plane ## Run the tests on a real API server, controllers and Prometheus
 	$(CARGO) build --locked -p llmscaler
-	LLMSCALER_E2E=require $(CARGO) test --locked -p llmscaler-e2e
+	LLMSCALER_E2E=require LLMSCALER_BIN=$(CURDIR)/target/debug/llmscaler RUST_TEST_THREADS=8 $(CARGO) test --locked -p llmscaler-e2e
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Prometheus into .cache (needs Go)
