@@ -32,7 +32,10 @@
 mod body;
 pub mod decision;
 mod excerpt;
+pub mod lint;
+pub mod preset;
 pub mod prometheus;
+pub mod slo;
 pub mod transport;
 
 pub use decision::DecisionClient;

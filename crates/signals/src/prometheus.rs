@@ -46,6 +46,12 @@ impl Error {
     pub fn cause(&self) -> &Cause {
         &self.cause
     }
+
+    /// Whether the query was answered, and the answer is that no series matches.
+    #[must_use]
+    pub fn is_no_series(&self) -> bool {
+        matches!(self.cause, Cause::Answer(Unreadable::Empty))
+    }
 }
 
 /// Reads the answer to a query of one aggregated number. NaN, ±Inf and negative numbers are unknown, as is everything that is not
