@@ -35,6 +35,7 @@ mod excerpt;
 pub mod lint;
 pub mod preset;
 pub mod prometheus;
+pub mod scrape;
 pub mod slo;
 pub mod transport;
 

@@ -4,7 +4,7 @@
 //! sample; malformed entries are dropped before they are counted. Several series are an error, not a choice.
 
 mod answer;
-mod number;
+pub(crate) mod number;
 
 use std::collections::BTreeMap;
 

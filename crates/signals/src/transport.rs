@@ -4,6 +4,7 @@ mod endpoint;
 mod link_local;
 mod tls;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
@@ -57,7 +58,7 @@ pub enum Error {
         /// The innermost reason.
         why: String,
     },
-    /// The body is larger than [`Transport::LARGEST_BODY`].
+    /// The body is larger than its limit, [`Transport::LARGEST_BODY`] of an answer to a query.
     #[error("the answer from {tried} is larger than {limit} bytes; aggregate in the query, so that few series come back")]
     TooLarge {
         /// What was tried.
@@ -90,7 +91,7 @@ pub enum Error {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Whole when the status is 200, else as much as is worth quoting.
+    /// Whole when the status is 200, unless it went elsewhere; else as much as is worth quoting.
     pub(crate) body: Vec<u8>,
 }
 
@@ -102,13 +103,15 @@ struct Request<'a> {
     headers: &'a HeaderMap,
     /// `key=value`, form-encoded, for a POST; without it the request is a GET.
     form: Option<String>,
+    /// Whether to pass over the proxies of the environment, as for loopback addresses.
+    direct: bool,
 }
 
 /// The pool of connections of all scalers with the same TLS settings; cloning shares it.
 #[derive(Clone, Debug)]
 pub struct Transport {
     client: Client,
-    /// Without the proxies of the environment, for loopback addresses.
+    /// Without the proxies of the environment, for loopback addresses and pods.
     direct: Client,
 }
 
@@ -146,32 +149,57 @@ impl Transport {
     }
 
     async fn exchange(&self, request: Request<'_>, deadline: Duration) -> Result<Reply, Error> {
-        let (tried, started) = (shown(&request.url), Instant::now());
-        let reply = tokio::time::timeout(deadline, self.follow(request))
+        let mut whole = Vec::new();
+        let keep = |chunk: &[u8]| {
+            whole.extend_from_slice(chunk);
+            ControlFlow::Continue(())
+        };
+        let mut reply = self.exchange_in_chunks(request, deadline, Self::LARGEST_BODY, keep).await?;
+        if reply.status == 200 {
+            reply.body = whole;
+        }
+        Ok(reply)
+    }
+
+    /// As [`exchange`](Self::exchange), but the body of an answer with status 200 goes to `sink` as it comes in, until that has
+    /// enough, and the reply has none. More than `largest` bytes are an error.
+    async fn exchange_in_chunks(
+        &self,
+        request: Request<'_>,
+        deadline: Duration,
+        largest: usize,
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Reply, Error> {
+        let (tried, started, mut bytes) = (shown(&request.url), Instant::now(), 0);
+        let counting = |chunk: &[u8]| {
+            bytes += chunk.len();
+            sink(chunk)
+        };
+        let reply = tokio::time::timeout(deadline, self.follow(request, largest, counting))
             .await
             .unwrap_or_else(|_| Err(Error::Deadline { tried: tried.clone(), deadline }));
         let elapsed = started.elapsed();
         match &reply {
-            Ok(Reply { status, body }) => debug!(url = tried, status, bytes = body.len(), ?elapsed, "answered"),
+            Ok(Reply { status, body }) => debug!(url = tried, status, bytes = bytes + body.len(), ?elapsed, "answered"),
             Err(error) => debug!(url = tried, %error, ?elapsed, "no answer"),
         }
         reply
     }
 
     /// Sends the request, again after each redirect within its origin.
-    async fn follow(&self, mut request: Request<'_>) -> Result<Reply, Error> {
+    async fn follow(&self, mut request: Request<'_>, largest: usize, sink: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<Reply, Error> {
         for _ in 0..=Self::MOST_REDIRECTS {
             let response = self.send(&request).await?;
             match redirect(&request.url, &response)? {
                 Some(next) => request.url = next,
-                None => return read(response, &request.url).await,
+                None => return read(response, &request.url, largest, sink).await,
             }
         }
         Err(Error::TooManyRedirects { tried: shown(&request.url), limit: Self::MOST_REDIRECTS })
     }
 
     async fn send(&self, request: &Request<'_>) -> Result<Response, Error> {
-        let client = if is_loopback(&request.url) { &self.direct } else { &self.client };
+        let client = if request.direct || is_loopback(&request.url) { &self.direct } else { &self.client };
         let method = if request.form.is_some() { Method::POST } else { Method::GET };
         let mut headers = request.headers.clone();
         if request.form.is_some() {
@@ -209,10 +237,10 @@ fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, Error> {
 }
 
 /// Reads the body in chunks. The body of an error is only quoted, so it may be cut or break off.
-async fn read(mut response: Response, url: &Url) -> Result<Reply, Error> {
+async fn read(mut response: Response, url: &Url, largest: usize, mut sink: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<Reply, Error> {
     let status = response.status().as_u16();
-    let mut body = Vec::new();
     if status != 200 {
+        let mut body = Vec::new();
         while let Ok(Some(chunk)) = response.chunk().await {
             body.extend_from_slice(&chunk);
             if body.len() > Transport::LARGEST_ERROR_BODY {
@@ -221,13 +249,14 @@ async fn read(mut response: Response, url: &Url) -> Result<Reply, Error> {
         }
         return Ok(Reply { status, body });
     }
+    let mut left = largest;
     while let Some(chunk) = response.chunk().await.map_err(|error| failure(url, &error))? {
-        if body.len() + chunk.len() > Transport::LARGEST_BODY {
-            return Err(Error::TooLarge { tried: shown(url), limit: Transport::LARGEST_BODY });
+        left = left.checked_sub(chunk.len()).ok_or_else(|| Error::TooLarge { tried: shown(url), limit: largest })?;
+        if sink(&chunk).is_break() {
+            break;
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(Reply { status, body })
+    Ok(Reply { status, body: Vec::new() })
 }
 
 /// Scheme, host, port and path: what may be shown of a URL. The user-info is a secret and the query is named elsewhere.

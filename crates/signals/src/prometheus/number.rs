@@ -3,7 +3,7 @@
 /// A float in the grammar of Go's `strconv.ParseFloat`, which is the grammar of sample values: decimal, hexadecimal with a binary
 /// exponent (`0x1.8p-1`), `NaN`, and `Inf` or `Infinity` with or without a sign, in any case. `None` for everything else, also for
 /// a decimal too large to be finite (`1e400`): such text is malformed, not infinite.
-pub(super) fn parse(text: &str) -> Option<f64> {
+pub(crate) fn parse(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hexadecimal) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING};
@@ -123,11 +124,18 @@ impl Endpoint {
     }
 
     pub(crate) async fn get(&self, url: Url) -> Result<Reply, Error> {
-        self.transport.exchange(Request { url, headers: &self.headers, form: None }, self.deadline).await
+        self.transport.exchange(Request { url, headers: &self.headers, form: None, direct: false }, self.deadline).await
+    }
+
+    /// Hands the body of a page of at most `largest` bytes to `sink` as it comes in, until that has enough; the reply has none. The
+    /// proxies of the environment are passed over: pages are those of pods and Services, which only the cluster's network knows.
+    pub(crate) async fn get_page(&self, url: Url, largest: usize, sink: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<Reply, Error> {
+        let request = Request { url, headers: &self.headers, form: None, direct: true };
+        self.transport.exchange_in_chunks(request, self.deadline, largest, sink).await
     }
 
     pub(crate) async fn post_form(&self, url: Url, form: String) -> Result<Reply, Error> {
-        self.transport.exchange(Request { url, headers: &self.headers, form: Some(form) }, self.deadline).await
+        self.transport.exchange(Request { url, headers: &self.headers, form: Some(form), direct: false }, self.deadline).await
     }
 }
 
