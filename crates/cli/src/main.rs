@@ -41,7 +41,7 @@ enum Command {
     Crd(CrdArguments),
     /// Run the operator against the cluster that KUBECONFIG or the pod's service account names
     #[command(after_help = EXIT_CODES)]
-    Operator(OperatorArguments),
+    Operator(Box<OperatorArguments>),
 }
 
 fn main() -> ExitCode {
