@@ -117,10 +117,10 @@ pub fn lint(query: &str) -> Vec<Finding> {
     findings
 }
 
-/// The condition `QueriesScoped`: whether no selector of a query may match the series of another pool; an error quotes the findings.
+/// Whether it is known that no selector of a query takes another pool's series: what the condition `QueriesScoped` is about.
 ///
 /// # Errors
-/// The findings that say so, or that the query could not be looked at.
+/// The findings that say otherwise. Where they are only [`unreadable`](Finding::unreadable), nothing is known.
 pub fn scoped(query: &str) -> Result<(), Vec<Finding>> {
     let findings: Vec<Finding> = lint(query).into_iter().filter(|finding| finding.unscoped() || finding.unreadable()).collect();
     if findings.is_empty() { Ok(()) } else { Err(findings) }
