@@ -42,13 +42,9 @@ fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> 
     let stuck = workload.live_pods().filter(|pod| is_stuck(pod)).count();
     let stuck = u32::try_from(stuck).unwrap_or(u32::MAX).min(current.minus(ready.get()).get());
     let only_stuck = workload.terminating == 0 && ready < current && ready.plus(stuck) >= current;
-    let least = if only_stuck {
-        current.minus(stuck)
-    } else if bounds.exceeded_by(current) {
-        bounds.max
-    } else {
-        current
-    };
+    let removable = if only_stuck { stuck } else { 0 };
+    let least = current.minus(removable);
+    let least = if bounds.exceeded_by(current) { least.min(bounds.max) } else { least };
     let why = if workload.terminating > 0 {
         format!("{} pods are still shutting down", workload.terminating)
     } else {
@@ -61,7 +57,7 @@ fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> 
     if out == paced {
         return None;
     }
-    Some(Step::new(out, Reason::NotSettled, format!("no more than {out} until the fleet is settled: {why}")))
+    Some(Step::new(out, Reason::NotSettled, format!("{paced} is asked for, but the fleet keeps {out} until it is settled: {why}")))
 }
 
 fn is_stuck(pod: &Pod) -> bool {

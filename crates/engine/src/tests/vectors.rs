@@ -192,6 +192,7 @@ fn settle_guard() {
     assert_eq!(with(7, 0, 10, unready(2, 601)), (None, Reason::NotSettled), "a third pod is still starting");
     assert_eq!(with(8, 1, 10, unready(2, 601)), (None, Reason::NotSettled), "stuck, and draining besides");
     assert_eq!(with(8, 0, 4, unready(2, 5)), (Some(4), Reason::SuccessfulRescale), "never held above the maximum");
+    assert_eq!(with(8, 0, 4, unready(2, 601)), (Some(4), Reason::SuccessfulRescale), "not by a surplus that is stuck either");
     assert_eq!(with(12, 0, 10, vec![]), (None, Reason::NotSettled), "pods of an earlier, larger size");
 }
 
