@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use llmscaler_api::TargetRef;
@@ -94,7 +94,7 @@ impl Cluster {
     pub(crate) fn targets(&self, target: &TargetRef, kind: &TargetKind, namespace: &str) -> Arc<Collection<Target>> {
         shared(&self.targets, (gvk(target), namespace.to_owned()), || {
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
-            self.watch(api, format!("{} in {namespace}", kind.resource.plural))
+            self.watch(api, format!("{} in {namespace}", kind.resource.plural), typed(&kind.resource))
         })
     }
 
@@ -104,15 +104,23 @@ impl Cluster {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
             let replica_sets: Api<PartialObjectMeta<ReplicaSet>> = Api::namespaced(self.client.clone(), namespace);
             PodWatch {
-                pods: self.watch(pods, format!("pods in {namespace}")),
-                replica_sets: self.watch(replica_sets, format!("replicasets in {namespace}")),
+                pods: self.watch(pods, format!("pods in {namespace}"), |_| {}),
+                replica_sets: self.watch(replica_sets, format!("replicasets in {namespace}"), |_| {}),
             }
         })
     }
 
-    fn watch<T: Kept>(&self, api: Api<T::Object>, what: String) -> Collection<T> {
+    fn watch<T: Kept>(&self, api: Api<T::Object>, what: String, complete: impl Fn(&mut T::Object) + Send + 'static) -> Collection<T> {
         let part = self.health.part(&format!("watch of {what}"), WATCH_SILENCE);
-        Collection::watch(api, what, part)
+        Collection::watch(api, what, part, complete)
+    }
+}
+
+/// Says of each object what it is. In a list the API server says it once for all of them, where the kind is its own.
+fn typed(resource: &ApiResource) -> impl Fn(&mut DynamicObject) + use<> {
+    let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
+    move |object| {
+        object.types.get_or_insert_with(|| types.clone());
     }
 }
 
@@ -144,4 +152,23 @@ fn shared<K: std::hash::Hash + Eq, V>(map: &Shared<K, V>, key: K, start: impl Fn
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use llmscaler_engine::Rollout;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deployment_of_a_list_is_one_though_it_does_not_say_so() {
+        let status = json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 3});
+        let item = json!({"metadata": {"name": "fleet", "generation": 1}, "spec": {"replicas": 3}, "status": status});
+        let mut item: DynamicObject = serde_json::from_value(item).unwrap();
+        assert!(item.types.is_none());
+        typed(&ApiResource::erase::<Deployment>(&()))(&mut item);
+        assert!(matches!(Target::of(&item).rollout, Rollout::InProgress(_)));
+    }
 }

@@ -36,8 +36,23 @@ impl CallError {
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => other.to_string(),
+        other => with_causes(other),
     }
+}
+
+/// An error with what caused it: "client error (Connect)" alone does not tell a wrong name from a closed port. Some errors repeat their
+/// cause in their own words, which is not said twice.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = next.source();
+    }
+    text
 }
 
 /// The answer of `call`, if it comes in time.
@@ -56,6 +71,16 @@ mod tests {
     fn an_error_is_what_the_api_server_said() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
         assert_eq!(CallError::Api(kube::Error::Api(status.boxed())).to_string(), "pods is forbidden");
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_causes_each_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error ({0})")]
+        struct Layer(&'static str, #[source] std::io::Error);
+        let refused = || std::io::Error::other("connection refused");
+        assert_eq!(with_causes(&Layer("Connect", refused())), "client error (Connect): connection refused");
+        assert_eq!(with_causes(&Layer("connection refused", refused())), "client error (connection refused)");
     }
 
     #[tokio::test(start_paused = true)]

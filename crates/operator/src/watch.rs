@@ -87,12 +87,13 @@ impl<T: Kept> State<T> {
 pub(crate) struct NotListed(String);
 
 impl<T: Kept> Collection<T> {
-    /// Starts to watch; `what` names it in logs, and `part` reports its health.
-    pub(crate) fn watch(api: Api<T::Object>, what: String, part: Part) -> Self {
+    /// Starts to watch; `what` names it in logs, `part` reports its health, and `complete` adds to an object what the API server leaves
+    /// out.
+    pub(crate) fn watch(api: Api<T::Object>, what: String, part: Part, complete: impl Fn(&mut T::Object) + Send + 'static) -> Self {
         let (version, _) = watch::channel(0);
         let shared = Arc::new(Shared { state: RwLock::default(), version });
         let cancel = CancellationToken::new();
-        tokio::spawn(run(api, shared.clone(), what, part, cancel.clone()));
+        tokio::spawn(run(api, shared.clone(), what, part, complete, cancel.clone()));
         Self { shared, _watch: cancel.drop_guard() }
     }
 
@@ -139,8 +140,15 @@ impl<T: Kept> Shared<T> {
     }
 }
 
-async fn run<T: Kept>(api: Api<T::Object>, shared: Arc<Shared<T>>, what: String, part: Part, cancel: CancellationToken) {
-    let mut events = std::pin::pin!(start_watcher(api, watcher::Config::default()).default_backoff());
+async fn run<T: Kept>(
+    api: Api<T::Object>,
+    shared: Arc<Shared<T>>,
+    what: String,
+    part: Part,
+    complete: impl Fn(&mut T::Object),
+    cancel: CancellationToken,
+) {
+    let mut events = std::pin::pin!(start_watcher(api, watcher::Config::default()).default_backoff().modify(complete));
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     // One watch that is refused, for a kind that may not be read, must not make the whole operator unready.
     part.ready();
