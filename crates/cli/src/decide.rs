@@ -49,8 +49,10 @@ struct Refusal<'a> {
 
 /// Decides at each tick of the document and prints the answers.
 pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Failure> {
-    let text = read(&arguments.file)?;
-    match document::parse(&text) {
+    let bytes = read(&arguments.file)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Invalid { field: String::new(), message: "the document is not UTF-8 text; save it as UTF-8".to_owned() });
+    match text.and_then(|text| document::parse(&text)) {
         Ok(document) => answer(document, arguments.output, out).map_err(Failure::Output),
         Err(invalid) => {
             if arguments.output == Format::Json {
@@ -62,18 +64,14 @@ pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Fail
     }
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = if file == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
     } else {
         std::fs::read(file)
     };
-    let bytes = bytes.map_err(|cause| Failure::Unreadable { file: named(file), cause })?;
-    String::from_utf8(bytes).map_err(|_| Failure::Invalid {
-        file: named(file),
-        invalid: Invalid { field: String::new(), message: "is not UTF-8 text; save it as UTF-8".to_owned() },
-    })
+    bytes.map_err(|cause| Failure::Unreadable { file: named(file), cause })
 }
 
 fn named(file: &Path) -> String {

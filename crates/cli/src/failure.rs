@@ -22,6 +22,9 @@ pub enum Failure {
     /// The operator could not start, or had to end.
     #[error("operator: {0}")]
     Operator(String),
+    /// The operator's arguments do not fit together, or not where it runs.
+    #[error("operator: {0}")]
+    Arguments(String),
     /// The input was read and is not what it should be.
     #[error("{file}: {}{}", place(.invalid), .invalid.message)]
     Invalid {
@@ -46,7 +49,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Unreadable { .. } | Self::Output(_) | Self::Operator(_) => 1,
-            Self::Invalid { .. } => 2,
+            Self::Arguments(_) | Self::Invalid { .. } => 2,
         })
     }
 }

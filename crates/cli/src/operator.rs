@@ -1,7 +1,10 @@
 //! `llmscaler operator`: the flags of the manager, in the names that the Go operator gave them.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use kube::{Client, Config};
@@ -10,6 +13,7 @@ use llmscaler_operator::{LeaderElection, Options, run};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 
@@ -18,6 +22,9 @@ const LEASE: &str = "0abb3156.modelsphere.dev";
 
 /// Where a pod finds its own namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// A connection on which the API server has said nothing for so long is dead. Longer than the 290 s after which it ends a watch itself.
+const API_SILENCE: Duration = Duration::from_secs(295);
 
 /// Arguments of `llmscaler operator`.
 #[derive(Debug, Args)]
@@ -54,7 +61,7 @@ pub struct OperatorArguments {
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     enable_http2: bool,
     /// Least severe level that is logged: error, warn, info, debug, trace, or a filter such as info,llmscaler_signals=debug
-    #[arg(long, value_name = "LEVEL", default_value = "info", env = "RUST_LOG")]
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "RUST_LOG", value_parser = log_filter)]
     zap_log_level: String,
     /// Form of the log
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Encoder::Console)]
@@ -89,6 +96,24 @@ impl Bind {
     }
 }
 
+/// A filter for the log from a level, a list of them by module, or what Go's zap takes: numbers from 1 on are ever finer debug levels.
+fn log_filter(text: &str) -> Result<String, String> {
+    let filter = match text.trim() {
+        "" => "info",
+        "panic" | "dpanic" | "fatal" => "error",
+        "1" => "debug",
+        number if number.parse::<u32>().is_ok_and(|number| number > 1) => "trace",
+        filter => filter,
+    };
+    // A word that is no level would be taken for a module, and everything else would not be logged.
+    let is_level = |part: &str| !part.is_empty() && part.parse::<LevelFilter>().is_ok();
+    let understood = filter.split(',').all(|part| part.contains(['=', '[']) || is_level(part.trim()));
+    if !understood || EnvFilter::try_new(filter).is_err() {
+        return Err("write error, warn, info, debug or trace, or a list such as info,llmscaler_signals=debug".to_owned());
+    }
+    Ok(filter.to_owned())
+}
+
 /// Runs until it is told to end.
 pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
     start_logging(arguments)?;
@@ -96,9 +121,12 @@ pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| Failure::Operator(error.to_string()))?;
     runtime.block_on(async {
-        let config = Config::infer().await.map_err(|error| {
+        let mut config = Config::infer().await.map_err(|error| {
             Failure::Operator(format!("no API server to talk to: {error}; run in a pod with a service account, or set KUBECONFIG"))
         })?;
+        // A first list that is never answered would keep its watch waiting for ever.
+        config.read_timeout = Some(API_SILENCE);
+        config.reset_reader_on_write = true;
         let client = Client::try_from(config)
             .map_err(|error| Failure::Operator(format!("the client for the API server cannot be built: {error}")))?;
         run(client, options(arguments)?, shutdown()?).await.map_err(|error| Failure::Operator(error.to_string()))
@@ -121,19 +149,19 @@ fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
 fn leader_election(arguments: &OperatorArguments) -> Result<LeaderElection, Failure> {
     let namespace = arguments.leader_election_namespace.clone().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
     let Some(namespace) = namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
-        return Err(Failure::Operator("--leader-elect outside a cluster needs --leader-election-namespace".to_owned()));
+        return Err(Failure::Arguments("--leader-elect outside a cluster needs --leader-election-namespace".to_owned()));
     };
-    // A pod's host name is its own name. The process id tells replicas apart that share a host.
+    // A pod's host name is its own name, and for people. Pods may share one, and all of them are process 1, so chance tells them apart:
+    // whoever finds its own identity in the lease acts.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let identity = format!("{}_{}", host.trim(), std::process::id());
+    let chance = RandomState::new().build_hasher().finish();
+    let identity = format!("{}_{chance:016x}_{}", host.trim(), std::process::id());
     Ok(LeaderElection { namespace, name: LEASE.to_owned(), identity })
 }
 
 fn start_logging(arguments: &OperatorArguments) -> Result<(), Failure> {
-    let level = &arguments.zap_log_level;
-    let filter = EnvFilter::try_new(level)
-        .map_err(|error| Failure::Operator(format!("--zap-log-level {level:?}: {error}; write error, warn, info, debug or trace")))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = EnvFilter::try_new(&arguments.zap_log_level).map_err(|error| Failure::Arguments(format!("--zap-log-level: {error}")))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match arguments.zap_encoder {
         Encoder::Console => log.init(),
         Encoder::Json => log.json().flatten_event(true).init(),
@@ -167,5 +195,16 @@ mod tests {
             assert_eq!(Bind::parse(text), Ok(Bind(address.map(|a| a.parse().unwrap()))), "{text}");
         }
         assert!(Bind::parse("8081").unwrap_err().contains(":PORT"));
+    }
+
+    #[test]
+    fn log_levels_as_go_writes_them_and_no_word_that_would_silence_the_log() {
+        for (text, filter) in [("", "info"), ("warn", "warn"), ("INFO", "INFO"), ("1", "debug"), ("5", "trace"), ("panic", "error")] {
+            assert_eq!(log_filter(text), Ok(filter.to_owned()), "{text}");
+        }
+        assert_eq!(log_filter("info,llmscaler_signals=debug").unwrap(), "info,llmscaler_signals=debug");
+        for text in ["foo", "info,hyper", "0.5", "info,", "a=b=c", "-1"] {
+            assert!(log_filter(text).unwrap_err().contains("debug or trace"), "{text}");
+        }
     }
 }

@@ -49,6 +49,28 @@ fn a_file_that_cannot_be_read_is_a_failure_and_not_bad_input() {
 }
 
 #[test]
+fn a_file_that_is_not_text_is_bad_input() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"\xff\xfe{").unwrap();
+    let (out, errors, code) = texts(&run(&["decide", file.path().to_str().unwrap()], ""));
+    assert_eq!(code, 2);
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["field"], "");
+    assert!(errors.contains("UTF-8"), "{errors}");
+}
+
+#[test]
+fn flags_of_the_operator_that_cannot_be_meant_are_refused() {
+    for (arguments, what) in [
+        (&["operator", "--zap-log-level", "verbose"][..], "info, debug or trace"),
+        (&["operator", "--metrics-bind-address", "8443"], ":PORT"),
+    ] {
+        let (out, errors, code) = texts(&run(arguments, ""));
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {errors}");
+        assert!(errors.contains(what), "{errors}");
+    }
+}
+
+#[test]
 fn a_file_is_read_like_standard_input() {
     let document = json!({"scaler": scaler(json!({})), "ticks": [tick(0, 4, 4, json!({"m": {"value": 1.2}}))]});
     let file = tempfile::NamedTempFile::new().unwrap();
