@@ -44,6 +44,16 @@ impl Owners {
         });
     }
 
+    /// The scaler is gone, whatever it wrote: an edit may not have reached its task before it went.
+    pub(crate) fn forget(&self, namespace: &str, scaler: &str) {
+        self.change(|map| {
+            map.retain(|(of, ..), scalers| {
+                let left = of == namespace && scalers.remove(scaler);
+                !(left && scalers.is_empty())
+            });
+        });
+    }
+
     /// The other scalers that write the target, in words; `None` when there are none.
     pub(crate) fn others(&self, namespace: &str, scaler: &str, target: &TargetRef) -> Option<String> {
         let map = self.by_target.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,5 +97,20 @@ mod tests {
         assert!(owners.others("serving", "b", &target("v1")).unwrap().contains("LLMScaler a"));
         owners.remove("serving", "b", &target("v1"));
         assert_eq!(owners.others("serving", "a", &target("v1")), None);
+    }
+
+    #[test]
+    fn a_scaler_that_is_gone_leaves_all_its_targets_and_nobody_elses() {
+        let owners = Owners::new();
+        let other = TargetRef { name: "other".into(), ..target("v1") };
+        for (namespace, scaler, target) in [("serving", "a", &target("v1")), ("serving", "b", &target("v1")), ("serving", "b", &other)] {
+            owners.add(namespace, scaler, target);
+        }
+        owners.add("elsewhere", "b", &target("v1"));
+        owners.forget("serving", "b");
+        assert_eq!(owners.others("serving", "a", &target("v1")), None);
+        assert_eq!(owners.others("serving", "a", &other), None);
+        assert!(owners.others("serving", "c", &target("v1")).unwrap().contains("LLMScaler a"));
+        assert!(owners.others("elsewhere", "c", &target("v1")).unwrap().contains("LLMScaler b"));
     }
 }

@@ -170,9 +170,7 @@ impl Supervisor {
     fn forget(&mut self, key: &Key) {
         let Some(running) = self.running.remove(key) else { return };
         running.task.abort();
-        if let Ok(scaler) = running.object.borrow().parse() {
-            self.context.owners.remove(&key.0, &key.1, &scaler.target);
-        }
+        self.context.owners.forget(&key.0, &key.1);
         self.context.metrics.forget(&key.0, &key.1);
     }
 
@@ -180,7 +178,8 @@ impl Supervisor {
     fn ended(&mut self, id: Id, crashed: Option<String>) {
         let Some(key) = self.by_task.remove(&id) else { return };
         if !self.running.contains_key(&key) {
-            // It may have counted something between being told to end and ending.
+            // It may have taken a target or counted something between being told to end and ending.
+            self.context.owners.forget(&key.0, &key.1);
             self.context.metrics.forget(&key.0, &key.1);
         }
         let Some(why) = crashed else { return };
