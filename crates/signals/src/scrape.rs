@@ -53,8 +53,9 @@
 //!
 //! # Size
 //!
-//! A page costs 8 bytes per series that is wanted, and 32 bytes more; four are kept at a period of 15 s. vLLM with queue, requests
-//! and cache takes about 0.6 KB per pod, with both latencies 2.5 KB: 100 MB for 10,000 scalers of four pods, all with an SLO.
+//! A page costs 8 bytes per series that is wanted, and 40 bytes more; four are kept at a period of 15 s. Of a vLLM pod with both
+//! latencies these are 51 series and 2 KB; with all that is around it, a scaler of four such pods takes 14 KB, and 10,000 of them
+//! 140 MB (measured). Without latencies it is a third. A page of 500 KB is read in 0.1 ms.
 
 pub mod exposition;
 mod fetch;
@@ -181,7 +182,7 @@ impl Scrape {
         let of_pods = async {
             match &self.engine {
                 Some(wanted) => {
-                    let bases = targets.pods.iter().map(|pod| pod.base.as_str());
+                    let bases = targets.pods.iter().map(|pod| pod.base.as_str()).collect();
                     pages(bases, &targets.pod_access, wanted, &alive, deadline, now).await
                 }
                 None => Vec::new(),
@@ -190,7 +191,7 @@ impl Scrape {
         let of_routers = async {
             match &self.router {
                 Some(wanted) => {
-                    let bases = targets.routers.iter().map(String::as_str);
+                    let bases = targets.routers.iter().map(String::as_str).collect();
                     pages(bases, &targets.router_access, wanted, &alive, deadline, now).await
                 }
                 None => Vec::new(),

@@ -82,7 +82,7 @@ pub(super) type Scraped = (Time, Result<Page, String>);
 
 /// Reads the pages at `bases`, all at once, in their order. None takes longer than `deadline`, and none waits for another.
 pub(super) async fn pages(
-    bases: impl Iterator<Item = &str>,
+    bases: Vec<&str>,
     access: &Access,
     wanted: &Wanted,
     pods: &HashSet<u64>,
@@ -100,11 +100,15 @@ pub(super) async fn pages(
         headers.insert("Connection".to_owned(), "close".to_owned());
     }
     let headers = &headers;
-    let each = bases.map(|base| async move {
-        // The moment of the request, as Prometheus has it.
-        let at = now.after(started.elapsed());
-        (at, page(base, access, headers, Reader::new(wanted, pods), deadline).await)
-    });
+    // A loop and no closure: the future of a closure over borrowed items cannot be sent between threads.
+    let mut each = Vec::with_capacity(bases.len());
+    for base in bases {
+        each.push(async move {
+            // The moment of the request, as Prometheus has it.
+            let at = now.after(started.elapsed());
+            (at, page(base, access, headers, Reader::new(wanted, pods), deadline).await)
+        });
+    }
     stream::iter(each).buffered(AT_ONCE).collect().await
 }
 

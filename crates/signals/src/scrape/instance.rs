@@ -52,6 +52,7 @@ impl Instance {
 
     /// Takes the result of a scrape. `load` reads what the instance does off a page, where it says so.
     pub(super) fn record(&mut self, scraped: Result<Page, String>, at: Time, window: Duration, load: impl FnOnce(&Page) -> Option<Load>) {
+        self.forget(at, window);
         match scraped {
             Ok(mut page) => {
                 if let Some((_, last)) = self.pages.back() {
@@ -66,12 +67,11 @@ impl Instance {
                 self.had_a_past = true;
             }
         }
-        self.forget(at, window);
     }
 
     /// Drops pages that have left the window (now − window, now].
     pub(super) fn forget(&mut self, now: Time, window: Duration) {
-        while self.pages.front().is_some_and(|(at, _)| now.since(*at) >= window) || self.pages.len() > MOST_PAGES {
+        while self.pages.front().is_some_and(|(at, _)| now.since(*at) >= window) || self.pages.len() >= MOST_PAGES {
             self.pages.pop_front();
         }
     }

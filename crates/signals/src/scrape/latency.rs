@@ -11,54 +11,44 @@ use super::signal::{no_series, value};
 use super::wanted::Wanted;
 use super::{Scrape, Targets};
 use crate::preset::{Latency, Row, Signal};
+use crate::slo::{Quantile, latency_reading};
 
 /// Rates of buckets by the bits of their bounds.
 type Buckets = BTreeMap<u64, f64>;
 
 impl Scrape {
     /// A quantile, 0 to 1, of a latency in seconds, over the requests of the last window; predicted ones count before measured ones.
-    /// Without requests it is idle where that is proved. See the [module](self).
+    /// Without requests it is idle where that is proved; see the [module](self) and [`latency_reading`].
     #[must_use]
     pub fn latency(&self, latency: Latency, quantile: f64, now: Time) -> Reading {
-        let name = match latency {
-            Latency::Ttft => "time to first token",
-            Latency::Tpot => "time per output token",
+        let what = match latency {
+            Latency::Ttft => "the TTFT quantile",
+            Latency::Tpot => "the TPOT quantile",
         };
-        let unknown = |why: String| Reading::unknown(format!("{name}: {why}"));
-        match self.quantile(latency, quantile, now) {
-            Err(why) => unknown(why),
-            Ok(Ok(seconds)) => match Reading::from_number(seconds) {
-                Reading::Unknown(why) => unknown(why),
-                known => known,
-            },
-            Ok(Err(nothing)) => match self.traffic(now) {
-                Ok(0.0) => Reading::Idle,
-                Ok(load) => unknown(format!("{nothing}, while {load} requests are running or queued: the pool may be stuck")),
-                Err(why) => unknown(format!("{nothing}, and whether the pool is idle is unknown: {why}")),
-            },
-        }
+        let found = self.quantile(latency, quantile, now).unwrap_or_else(Quantile::Failed);
+        latency_reading(what, found, &self.traffic(now).map_or_else(Reading::unknown, Reading::from_number))
     }
 
-    /// The quantile, or why there is none although everything could be read.
-    fn quantile(&self, latency: Latency, quantile: f64, now: Time) -> Result<Result<f64, String>, String> {
+    /// The quantile; the error is why it cannot be told.
+    fn quantile(&self, latency: Latency, quantile: f64, now: Time) -> Result<Quantile, String> {
         let Targets { synced: true, .. } = &self.targets else { return Err("nothing has been read yet".to_owned()) };
         let [predicted, measured] = latency.signals();
         if let Some(wanted) = &self.engine {
             let (_, row) = wanted.signal(measured).ok_or_else(not_read)?;
             if self.targets.pods.is_empty() {
-                return Ok(Err("no pod of the target is ready".to_owned()));
+                return Ok(Quantile::NoSeries);
             }
-            return Ok(found(histogram(self.pool(wanted, row, quantile, now)?, quantile), row));
+            return Ok(Quantile::Of(histogram(self.pool(wanted, row, quantile, now)?, quantile)));
         }
         let wanted = self.router.as_ref().ok_or_else(not_read)?;
         if let Some((_, row)) = wanted.signal(predicted) {
             let seconds = histogram(self.routed_buckets(wanted, row, now)?, quantile);
             if seconds >= 0.0 {
-                return Ok(Ok(seconds));
+                return Ok(Quantile::Of(seconds));
             }
         }
         let (_, row) = wanted.signal(measured).ok_or_else(not_read)?;
-        Ok(found(histogram(self.routed_buckets(wanted, row, now)?, quantile), row))
+        Ok(Quantile::Of(histogram(self.routed_buckets(wanted, row, now)?, quantile)))
     }
 
     /// The rates of the pods' buckets, added. Each missing pod counts as the slowest of the others.
@@ -151,14 +141,6 @@ fn not_read() -> String {
 
 fn once() -> String {
     "it has been read once only, and a rate needs two readings".to_owned()
-}
-
-fn found(seconds: f64, row: &Row) -> Result<f64, String> {
-    if seconds.is_nan() {
-        let name = row.metrics.first().map(|metric| metric.name.as_str()).unwrap_or_default();
-        return Err(format!("no observations of {name} within the window"));
-    }
-    Ok(seconds)
 }
 
 fn histogram(buckets: Buckets, quantile: f64) -> f64 {

@@ -163,7 +163,7 @@ fn silence_is_no_proof_of_idleness() {
     );
     sync(&mut scrape, 1, &[pod("a", &idle), pod("b", &idle), ("c", None)], None);
     let reason = why(scrape.latency(Latency::Ttft, 0.9, at(1)));
-    assert!(reason.ends_with("and whether the pool is idle is unknown: pod c: it hangs"), "{reason}");
+    assert!(reason.ends_with("and whether the pool is idle is not known: pod c: it hangs"), "{reason}");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn quantiles_are_over_the_buckets_of_all_pods() {
     }
     close(scrape.latency(Latency::Ttft, 0.9, at(4)), 0.1);
     close(scrape.latency(Latency::Ttft, 0.95, at(4)), 0.3);
-    assert_eq!(why(scrape.latency(Latency::Tpot, 0.9, at(4))), "time per output token: it is not read; check that the preset has it");
+    assert_eq!(why(scrape.latency(Latency::Tpot, 0.9, at(4))), "the TPOT quantile: it is not read; check that the preset has it");
 }
 
 #[test]
@@ -294,8 +294,8 @@ fn without_requests_the_pool_is_idle_or_stuck() {
     sync(&mut scrape, 2, &[pod("a", &engine)], None);
     assert_eq!(
         why(scrape.latency(Latency::Ttft, 0.9, at(2))),
-        "time to first token: no observations of vllm:time_to_first_token_seconds within the window, while 5 requests are running or \
-         queued: the pool may be stuck"
+        "the TTFT quantile is NaN: no request was observed in its window, although 5 requests are running or queued; none of them has \
+         been answered, so the pool may be stuck: look at the logs of its pods"
     );
 }
 
@@ -306,7 +306,7 @@ fn a_router_has_a_say_in_idleness() {
     for number in 0..2 {
         sync(&mut scrape, number, &[pod("a", &Engine::default())], Some(busy));
     }
-    assert!(why(scrape.latency(Latency::Ttft, 0.9, at(1))).contains("while 2 requests are running or queued"));
+    assert!(why(scrape.latency(Latency::Ttft, 0.9, at(1))).contains("although 2 requests are running or queued"));
     sync(&mut scrape, 2, &[pod("a", &Engine::default())], Some("llm_d_epp_ready_endpoints 1\n"));
     assert_eq!(scrape.latency(Latency::Ttft, 0.9, at(2)), Reading::Idle);
     sync(&mut scrape, 3, &[pod("a", &Engine::default())], Some("up 1\n"));
