@@ -34,7 +34,7 @@ static SCHEMA: LazyLock<JSONSchemaProps> = LazyLock::new(|| {
 /// });
 /// let invalid = llmscaler_api::parse_json(document).unwrap_err();
 /// assert_eq!(invalid.field, "spec.metricProvider");
-/// assert_eq!(invalid.message, "must be Prometheus or Custom, not \"Graphite\"");
+/// assert_eq!(invalid.message, "must be Prometheus, Custom or Scrape, not \"Graphite\"");
 /// ```
 pub fn parse_json(mut document: Value) -> Result<LLMScaler, Invalid> {
     drop_nulls(&mut document);

@@ -1,17 +1,20 @@
 //! From the resource as written to what the engine decides on.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use llmscaler_engine as engine;
 use url::Url;
 
+use crate::ask::Ask;
 use crate::behavior::Behavior;
+use crate::preset::{Preset, PresetName};
 use crate::resource::{
     CustomProvider, Fallback, LLMScaler, LLMScalerSpec, MetricProvider, Mode, ScaleDownBehavior, TargetReference, default_path,
 };
 use crate::rules;
+use crate::scrape::{Scrape, ScrapeSettings};
+use crate::server::{Access, Server, access};
 use crate::sources::{decision_source, sources};
 
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(15);
@@ -40,8 +43,12 @@ pub struct Scaler {
     pub target: TargetRef,
     /// What the engine decides on.
     pub spec: engine::Spec,
-    /// Where readings come from.
+    /// What each of [`engine::Spec::sources`] is asked for, in their order; the source `slo` is the last one.
+    pub asks: Vec<Ask>,
+    /// Who is asked.
     pub provider: Provider,
+    /// What the serving software is, for [`Ask::Signal`] and for an [`Ask::Slo`] without queries.
+    pub preset: Option<Preset>,
     /// Time until the next attempt after an error, or when the target is missing.
     pub retry_period: Duration,
     /// PromQL that ranks the pods by the warmth of their cache. `None` also where nothing would read the ranking.
@@ -79,30 +86,20 @@ impl TargetRef {
     }
 }
 
-/// Where readings come from.
+/// Who is asked for readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// A Prometheus answers queries.
-    Prometheus {
-        /// Its base URL.
-        address: Url,
-        /// Headers of every request.
-        headers: BTreeMap<String, String>,
-        /// PromQL, one for each of the sources of [`engine::Spec::sources`], in their order.
-        queries: Vec<String>,
-    },
-    /// A decision server answers with the count for the only source, `decision`.
-    DecisionServer {
-        /// Its base URL.
-        address: Url,
-        /// Headers of every request.
-        headers: BTreeMap<String, String>,
-        /// The service whose decision counts.
-        service_id: String,
-        /// The namespace that the decision must carry, if it matters.
-        namespace: Option<String>,
-        /// Path below the base URL.
-        path: String,
+    /// A Prometheus. It is asked for [`Ask::Query`], [`Ask::Signal`] and [`Ask::Slo`].
+    Prometheus(Server),
+    /// A decision server. It is asked for [`Ask::Decision`], by the only source.
+    DecisionServer(Server),
+    /// The pods of the target themselves, and the router in front of them. They are asked for [`Ask::Signal`] and [`Ask::Slo`], neither
+    /// with a query.
+    Scrape {
+        /// Where their pages are.
+        scrape: Scrape,
+        /// What goes with each request: headers to the router alone, certificates to all.
+        access: Access,
     },
 }
 
@@ -120,16 +117,10 @@ impl LLMScaler {
 impl LLMScalerSpec {
     fn parse(&self) -> Result<Scaler, Invalid> {
         let target = target_ref(&self.target_ref)?;
-        let address = address(&self.server_address)?;
-        let headers = headers(&self.server_headers)?;
+        let access = access(&self.server_headers, &self.server_headers_from, self.server_tls.as_ref())?;
         let bounds = self.bounds()?;
-        let (provider, sources) = match self.metric_provider {
-            MetricProvider::Prometheus => {
-                let queries = self.metrics.iter().map(|metric| metric.query.clone()).collect();
-                (Provider::Prometheus { address, headers, queries }, sources(&self.metrics)?)
-            }
-            MetricProvider::Custom => (decision_server(address, headers, self.custom_provider.as_ref())?, vec![decision_source()]),
-        };
+        let provider = self.provider(access)?;
+        let (sources, asks) = self.sources()?.into_iter().unzip();
         let scale_down = self.scale_down(&target)?;
         let consults_query = scale_down.victims == engine::VictimOrder::ColdestFirst && self.metric_provider == MetricProvider::Prometheus;
         let deletion_cost_query =
@@ -150,7 +141,67 @@ impl LLMScalerSpec {
                 Mode::Recommend => engine::Mode::Recommend,
             },
         };
-        Ok(Scaler { target, spec, provider, retry_period, deletion_cost_query })
+        Ok(Scaler { target, spec, asks, provider, preset: self.preset.clone(), retry_period, deletion_cost_query })
+    }
+
+    fn provider(&self, access: Access) -> Result<Provider, Invalid> {
+        let server = |access| match &self.server_address {
+            Some(text) => address(text).map(|address| Server { address, access }),
+            None => Err(Invalid::new("spec.serverAddress", rules::SERVER_ADDRESS.message)),
+        };
+        match self.metric_provider {
+            MetricProvider::Prometheus => server(access).map(Provider::Prometheus),
+            MetricProvider::Custom => server(access).map(Provider::DecisionServer),
+            MetricProvider::Scrape => {
+                self.needs_no_prometheus()?;
+                let scrape = self.scrape.as_ref().map_or_else(|| ScrapeSettings::default().parse(), ScrapeSettings::parse)?;
+                Ok(Provider::Scrape { scrape, access })
+            }
+        }
+    }
+
+    /// The metrics in their order and the SLO after them, or the decision server alone, and what each is asked for.
+    fn sources(&self) -> Result<Vec<(engine::Source, Ask)>, Invalid> {
+        if self.metric_provider == MetricProvider::Custom {
+            if self.slo.is_some() {
+                return Err(Invalid::new("spec.slo", rules::SLO_PROVIDER.message));
+            }
+            return Ok(vec![(decision_source(), decision(self.custom_provider.as_ref())?)]);
+        }
+        if self.metrics.is_empty() && self.slo.is_none() {
+            return Err(Invalid::new("spec.metrics", rules::METRICS.message));
+        }
+        if self.preset.as_ref().is_some_and(|preset| preset.match_labels.contains_key("")) {
+            return Err(Invalid::new("spec.preset.matchLabels", rules::MATCH_LABELS.message));
+        }
+        let preset = self.preset.as_ref().map(|preset| preset.name);
+        let mut sources = sources(&self.metrics, preset)?;
+        if let Some(slo) = &self.slo {
+            sources.push(slo.parse(preset.is_some())?);
+        }
+        Ok(sources)
+    }
+
+    /// Refuses under Scrape what only a Prometheus could answer, and what would leave nothing to read.
+    fn needs_no_prometheus(&self) -> Result<(), Invalid> {
+        let query = |field: String| Err(Invalid::new(field, rules::SCRAPE_QUERIES.message));
+        if let Some(index) = self.metrics.iter().position(|metric| metric.query.is_some()) {
+            return query(format!("spec.metrics[{index}].query"));
+        }
+        if self.slo.as_ref().is_some_and(|slo| slo.ttft_query.is_some() || slo.tpot_query.is_some() || slo.saturation_query.is_some()) {
+            return query("spec.slo".into());
+        }
+        if self.scale_down.as_ref().is_some_and(|scale_down| scale_down.deletion_cost_query.is_some()) {
+            return Err(Invalid::new("spec.scaleDown.deletionCostQuery", rules::SCRAPE_COST.message));
+        }
+        let router = self.scrape.as_ref().and_then(|scrape| scrape.epp_service.as_ref());
+        match &self.preset {
+            None => Err(Invalid::new("spec.preset", rules::SCRAPE_PRESET.message)),
+            Some(preset) if preset.name == PresetName::LlmdEpp && router.is_none() => {
+                Err(Invalid::new("spec.scrape.eppService", rules::SCRAPE_EPP.message))
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     fn bounds(&self) -> Result<engine::Bounds, Invalid> {
@@ -216,28 +267,12 @@ pub(crate) fn address(text: &str) -> Result<Url, Invalid> {
     Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)
 }
 
-pub(crate) fn headers(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Invalid> {
-    for (name, value) in given {
-        let field = format!("spec.serverHeaders.{name}");
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(token) {
-            return Err(Invalid::new(field, rules::HEADER_NAMES.message));
-        }
-        if value.contains(|c: char| c.is_ascii_control() && c != '\t') {
-            return Err(Invalid::new(field, rules::HEADER_VALUES.message));
-        }
-    }
-    Ok(given.clone())
-}
-
-fn decision_server(address: Url, headers: BTreeMap<String, String>, given: Option<&CustomProvider>) -> Result<Provider, Invalid> {
+fn decision(given: Option<&CustomProvider>) -> Result<Ask, Invalid> {
     let given = given.ok_or_else(|| Invalid::new("spec.customProvider", rules::CUSTOM_PROVIDER.message))?;
     if given.path.contains(['?', '#']) {
         return Err(Invalid::new("spec.customProvider.path", rules::PATH.message));
     }
-    Ok(Provider::DecisionServer {
-        address,
-        headers,
+    Ok(Ask::Decision {
         service_id: not_blank("spec.customProvider.serviceId", &given.service_id, rules::SERVICE_ID.message)?,
         namespace: given.namespace.clone().filter(|namespace| !namespace.is_empty()),
         path: if given.path.is_empty() { default_path() } else { given.path.clone() },
@@ -257,6 +292,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::preset::Signal;
+    use crate::scrape::Port;
 
     fn scaler(more: Value) -> LLMScaler {
         let mut spec = json!({
@@ -311,16 +348,54 @@ mod tests {
             [("decision", Law::Absolute)]
         );
         assert_eq!(scaler.deletion_cost_query, None, "there is no query API to run it against");
-        let Provider::DecisionServer { service_id, namespace, path, .. } = scaler.provider else { panic!("{:?}", scaler.provider) };
-        assert_eq!((service_id.as_str(), namespace, path.as_str()), ("svc", None, "/decisions"));
+        assert_eq!(scaler.asks, [Ask::Decision { service_id: "svc".into(), namespace: None, path: "/decisions".into() }]);
+        assert!(matches!(scaler.provider, Provider::DecisionServer(_)));
     }
 
     #[test]
-    fn queries_stand_beside_their_sources() {
-        let scaler = parsed(json!({"metrics": [{"query": "a", "target": "1"}, {"query": "b", "target": "1"}]}));
-        let Provider::Prometheus { queries, address, .. } = scaler.provider else { panic!("{:?}", scaler.provider) };
-        assert_eq!((queries, address.as_str()), (vec!["a".to_owned(), "b".to_owned()], "http://prometheus:9090/"));
-        assert_eq!(scaler.spec.sources.len(), 2);
+    fn what_is_asked_stands_beside_its_source_and_the_slo_comes_last() {
+        let scaler = parsed(json!({
+            "metrics": [{"query": "a", "target": "1"}, {"signal": "queuedRequests", "target": "1", "metricType": "AverageValue"}],
+            "slo": {"ttft": "3s"},
+            "preset": {"name": "vLLM", "matchLabels": {"model_name": "qwen"}},
+        }));
+        assert_eq!(scaler.asks[0], Ask::Query("a".into()));
+        assert_eq!(scaler.asks[1], Ask::Signal { signal: Signal::QueuedRequests, total: true });
+        assert!(matches!(scaler.asks[2], Ask::Slo(_)));
+        assert_eq!(scaler.spec.sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>(), ["0", "1", "slo"]);
+        assert_eq!(scaler.preset.unwrap().name, PresetName::Vllm);
+        let Provider::Prometheus(server) = scaler.provider else { panic!("{:?}", scaler.provider) };
+        assert_eq!(server.address.as_str(), "http://prometheus:9090/");
+    }
+
+    #[test]
+    fn an_slo_needs_no_metrics() {
+        let scaler = parsed(json!({"metrics": [], "slo": {"saturationQuery": "s"}}));
+        assert_eq!((scaler.spec.sources.len(), scaler.asks.len()), (1, 1));
+    }
+
+    #[test]
+    fn pods_are_read_without_a_server() {
+        let scrape = |more: Value| {
+            let mut spec = json!({"metricProvider": "Scrape", "serverAddress": null, "preset": {"name": "vLLM"},
+                "metrics": [{"signal": "kvCacheUsage", "target": "0.8"}]});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            scaler(spec).parse()
+        };
+        let given = json!({"scrape": {"port": "http", "eppService": {"name": "epp"}}, "serverHeaders": {"X-Token": "a"}});
+        let Provider::Scrape { scrape: found, access } = scrape(given).unwrap().provider else { panic!() };
+        assert_eq!((found.port, found.router.unwrap().service.as_str()), (Port::Named("http".into()), "epp"));
+        assert_eq!(access.headers.expose().len(), 1);
+        for (more, field) in [
+            (json!({"preset": null}), "spec.preset"),
+            (json!({"metrics": [{"query": "q", "target": "1"}]}), "spec.metrics[0].query"),
+            (json!({"slo": {"saturationQuery": "q"}}), "spec.slo"),
+            (json!({"scaleDown": {"deletionCostQuery": "q"}}), "spec.scaleDown.deletionCostQuery"),
+            (json!({"preset": {"name": "llm-d-EPP"}}), "spec.scrape.eppService"),
+            (json!({"metrics": []}), "spec.metrics"),
+        ] {
+            assert_eq!(scrape(more.clone()).unwrap_err().field, field, "{more}");
+        }
     }
 
     #[test]

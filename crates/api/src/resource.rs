@@ -6,8 +6,12 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use crate::behavior::Behavior;
+use crate::preset::{Preset, Signal};
 use crate::rules;
 use crate::schema::{as_kubernetes, bounded_headers};
+use crate::scrape::ScrapeSettings;
+use crate::server::{HeaderSource, ServerTls};
+use crate::slo::Slo;
 use crate::status::LLMScalerStatus;
 
 /// What to scale, on which signal, and how.
@@ -32,13 +36,27 @@ use crate::status::LLMScalerStatus;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = as_kubernetes)]
-#[x_kube(validation = rules::METRICS, validation = rules::CUSTOM_PROVIDER, validation = rules::BOUNDS)]
+#[x_kube(
+    validation = rules::METRICS,
+    validation = rules::SERVER_ADDRESS,
+    validation = rules::CUSTOM_PROVIDER,
+    validation = rules::SLO_PROVIDER,
+    validation = rules::SLO_QUERIES,
+    validation = rules::SIGNAL_PRESET,
+    validation = rules::SIGNAL_OF_PRESET,
+    validation = rules::SCRAPE_PRESET,
+    validation = rules::SCRAPE_QUERIES,
+    validation = rules::SCRAPE_COST,
+    validation = rules::SCRAPE_EPP,
+    validation = rules::BOUNDS
+)]
 pub struct LLMScalerSpec {
     /// The workload to scale, in the namespace of this scaler.
     pub target_ref: TargetReference,
 
-    /// Where the scaling signal comes from. Prometheus evaluates spec.metrics; Custom asks a decision server, which answers with the
-    /// number of replicas itself. There is no fallback from one to the other.
+    /// Where the scaling signal comes from. Prometheus evaluates spec.metrics and spec.slo; Custom asks a decision server, which answers
+    /// with the number of replicas itself; Scrape reads the metrics of the target's pods without a Prometheus. There is no fallback from
+    /// one to another.
     #[serde(default)]
     pub metric_provider: MetricProvider,
 
@@ -46,18 +64,34 @@ pub struct LLMScalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_provider: Option<CustomProvider>,
 
+    /// Where the pods' metrics are. Only used with metricProvider Scrape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrape: Option<ScrapeSettings>,
+
     /// Base URL of the metric source, http or https, without a query or fragment. Under Prometheus, queries go to /api/v1/query below
-    /// it; under Custom, requests go to customProvider.path below it.
+    /// it; under Custom, requests go to customProvider.path below it. Required unless metricProvider is Scrape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     #[x_kube(validation = rules::ADDRESS)]
-    pub server_address: String,
+    pub server_address: Option<String>,
 
     /// HTTP headers that are sent along with every request to serverAddress, such as Authorization. Values are sent as they are, and
-    /// whoever may read this object may read them.
+    /// whoever may read this object may read them. Under metricProvider Scrape they go to scrape.eppService, and never to the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = bounded_headers)]
     #[x_kube(validation = rules::HEADER_NAMES, validation = rules::HEADER_VALUES)]
     pub server_headers: BTreeMap<String, String>,
+
+    /// HTTP headers whose values are in Secrets, sent where serverHeaders are. A Secret is read again when it changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = rules::HEADERS_ONCE)]
+    pub server_headers_from: Vec<HeaderSource>,
+
+    /// Whom to trust, and as whom to appear, on https connections: to serverAddress, and under metricProvider Scrape to pods and
+    /// scrape.eppService.
+    #[serde(default, rename = "serverTLS", skip_serializing_if = "Option::is_none")]
+    pub server_tls: Option<ServerTls>,
 
     /// Fewest replicas, 0 or more. 0 allows scale to zero.
     #[schemars(range(min = 0))]
@@ -67,11 +101,19 @@ pub struct LLMScalerSpec {
     #[schemars(range(min = 0))]
     pub max_replicas: i32,
 
-    /// The metrics that drive the number of replicas under metricProvider Prometheus; the largest recommendation wins, and one that
-    /// cannot be measured contributes nothing. Ignored under Custom.
+    /// The metrics that drive the number of replicas under metricProvider Prometheus and Scrape; the largest recommendation wins, that of
+    /// spec.slo included, and one that cannot be measured contributes nothing. Ignored under Custom.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub metrics: Vec<Metric>,
+
+    /// The serving software whose metrics are read, for metrics[].signal and for spec.slo. Required under metricProvider Scrape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+
+    /// The latency that users are promised: a source of recommendations beside spec.metrics, or instead of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Slo>,
 
     /// Seconds between two evaluations. 0 means the default.
     #[serde(default = "default_sync_period")]
@@ -140,11 +182,13 @@ pub struct TargetReference {
 /// Where the scaling signal comes from.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetricProvider {
-    /// Queries in spec.metrics, evaluated by a Prometheus.
+    /// A Prometheus, which evaluates queries.
     #[default]
     Prometheus,
     /// A decision server.
     Custom,
+    /// The pods' own metrics, and those of the endpoint picker in front of them.
+    Scrape,
 }
 
 /// A service on a decision server.
@@ -174,6 +218,7 @@ pub(crate) fn default_path() -> String {
 /// One metric that recommends a number of replicas.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = rules::QUERY_OR_SIGNAL)]
 pub struct Metric {
     /// What status, events and logs call the metric. Without one, or with one that another metric has too, it goes by its index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,10 +226,16 @@ pub struct Metric {
     pub name: Option<String>,
 
     /// PromQL that returns one value: aggregate away every label, and select the pods of this target only. More than one series is an
-    /// error.
+    /// error. Either this or signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16384))]
     #[x_kube(validation = rules::QUERY)]
-    pub query: String,
+    pub query: Option<String>,
+
+    /// What spec.preset knows how to measure: the mean of the replicas with metricType Value, the total of the pool with AverageValue.
+    /// The last three are those of preset llm-d-EPP. Either this or query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Signal>,
 
     /// The value that each replica should carry: a finite number above 0 in quotes, on the scale of the query ("0.8" for a ratio between
     /// 0 and 1, "80" for per cent). A per cent sign is refused.
@@ -192,7 +243,7 @@ pub struct Metric {
     #[x_kube(validation = rules::TARGET)]
     pub target: String,
 
-    /// How the query's value is read. Value: as a figure per replica, so that replicas = ready replicas × value ÷ target.
+    /// How the value is read. Value: as a figure per replica, so that replicas = ready replicas × value ÷ target.
     /// AverageValue: as the total of the whole pool, so that replicas = value ÷ target. Both are rounded up.
     #[serde(default)]
     pub metric_type: MetricType,
@@ -213,7 +264,7 @@ fn default_activation() -> String {
     "0".into()
 }
 
-/// How a query's value is read.
+/// How a value is read.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetricType {
     /// A figure per replica.

@@ -74,3 +74,11 @@ pub(crate) fn bounded_headers(schema: &mut Schema) {
         values.insert("maxLength".into(), json!(16384));
     }
 }
+
+/// Bounds on a map of labels, for the same reason.
+pub(crate) fn bounded_labels(schema: &mut Schema) {
+    schema.insert("maxProperties".into(), json!(32));
+    if let Some(Value::Object(values)) = schema.get_mut("additionalProperties") {
+        values.insert("maxLength".into(), json!(1024));
+    }
+}

@@ -4,46 +4,54 @@ use std::collections::BTreeSet;
 
 use llmscaler_engine as engine;
 
+use crate::ask::Ask;
 use crate::number::decimal;
 use crate::parse::{Invalid, not_blank};
+use crate::preset::{PresetName, Signal};
 use crate::resource::{Metric, MetricType};
 use crate::rules;
+use crate::slo::SLO;
 
 /// The source of a decision server, by name.
 const DECISION: &str = "decision";
 /// Names that readings go by which are not those of a metric.
-const RESERVED: [&str; 2] = ["slo", DECISION];
+const RESERVED: [&str; 2] = [SLO, DECISION];
 
 pub(crate) fn decision_source() -> engine::Source {
     engine::Source { name: DECISION.into(), law: engine::Law::Absolute, activation: engine::Activation::ANY_LOAD, required: false }
 }
 
-/// One source for each metric, in their order.
-pub(crate) fn sources(metrics: &[Metric]) -> Result<Vec<engine::Source>, Invalid> {
-    if metrics.is_empty() {
-        return Err(Invalid::new("spec.metrics", rules::METRICS.message));
-    }
+/// One source for each metric, in their order, and what each asks for.
+pub(crate) fn sources(metrics: &[Metric], preset: Option<PresetName>) -> Result<Vec<(engine::Source, Ask)>, Invalid> {
     let names = source_names(metrics);
-    metrics.iter().zip(names).enumerate().map(|(index, (metric, name))| source(index, metric, name)).collect()
+    metrics.iter().zip(names).enumerate().map(|(index, (metric, name))| source(index, metric, name, preset)).collect()
 }
 
-fn source(index: usize, metric: &Metric, name: String) -> Result<engine::Source, Invalid> {
+fn source(index: usize, metric: &Metric, name: String, preset: Option<PresetName>) -> Result<(engine::Source, Ask), Invalid> {
     let field = |field: &str| format!("spec.metrics[{index}].{field}");
-    not_blank(field("query"), &metric.query, rules::QUERY.message)?;
+    let ask = match (&metric.query, metric.signal) {
+        (Some(query), None) => Ask::Query(not_blank(field("query"), query, rules::QUERY.message)?),
+        (None, Some(signal)) => self::signal(field("signal"), signal, metric.metric_type, preset)?,
+        _ => return Err(Invalid::new(format!("spec.metrics[{index}]"), rules::QUERY_OR_SIGNAL.message)),
+    };
     let target =
         decimal(&metric.target).and_then(engine::Target::new).ok_or_else(|| Invalid::new(field("target"), rules::TARGET.message))?;
     let activation = decimal(&metric.activation)
         .and_then(engine::Activation::new)
         .ok_or_else(|| Invalid::new(field("activation"), rules::ACTIVATION.message))?;
-    Ok(engine::Source {
-        name,
-        law: match metric.metric_type {
-            MetricType::Value => engine::Law::Ratio { target },
-            MetricType::AverageValue => engine::Law::Average { target },
-        },
-        activation,
-        required: metric.required,
-    })
+    let law = match metric.metric_type {
+        MetricType::Value => engine::Law::Ratio { target },
+        MetricType::AverageValue => engine::Law::Average { target },
+    };
+    Ok((engine::Source { name, law, activation, required: metric.required }, ask))
+}
+
+fn signal(field: String, signal: Signal, metric_type: MetricType, preset: Option<PresetName>) -> Result<Ask, Invalid> {
+    match preset {
+        None => Err(Invalid::new(field, rules::SIGNAL_PRESET.message)),
+        Some(preset) if !preset.emits(signal) => Err(Invalid::new(field, rules::SIGNAL_OF_PRESET.message)),
+        Some(_) => Ok(Ask::Signal { signal, total: metric_type == MetricType::AverageValue }),
+    }
 }
 
 /// For each metric the name that its source goes by: its own, or its index where it has none, shares it, or would be taken for
@@ -76,7 +84,8 @@ mod tests {
     fn metric(name: Option<&str>, target: &str) -> Metric {
         Metric {
             name: name.map(Into::into),
-            query: "avg(kv)".into(),
+            query: Some("avg(kv)".into()),
+            signal: None,
             target: target.into(),
             metric_type: MetricType::Value,
             activation: "0".into(),
@@ -87,11 +96,11 @@ mod tests {
     #[test]
     fn targets_are_finite_numbers_above_zero() {
         for (text, number) in [("5", 5.0), ("0.8", 0.8), ("  2.5 ", 2.5), (".5", 0.5), ("+0.8", 0.8), ("1e-3", 0.001)] {
-            let sources = sources(&[metric(None, text)]).unwrap();
-            assert_eq!(sources[0].law.target().map(engine::Target::get), Some(number), "{text:?}");
+            let sources = sources(&[metric(None, text)], None).unwrap();
+            assert_eq!(sources[0].0.law.target().map(engine::Target::get), Some(number), "{text:?}");
         }
         for text in ["80%", "80 %", "0", "-1", "NaN", "+Inf", "abc", "", "1e400", "1e-400", "0x1p-2", "1_000"] {
-            let refusal = sources(&[metric(None, "1"), metric(None, text)]).unwrap_err();
+            let refusal = sources(&[metric(None, "1"), metric(None, text)], None).unwrap_err();
             assert_eq!(refusal, Invalid::new("spec.metrics[1].target", rules::TARGET.message), "{text:?}");
         }
     }
@@ -117,8 +126,23 @@ mod tests {
     #[test]
     fn the_metric_type_chooses_the_law() {
         let total = Metric { metric_type: MetricType::AverageValue, required: true, activation: "5".into(), ..metric(Some("queue"), "10") };
-        let source = sources(&[total]).unwrap().remove(0);
+        let (source, _) = sources(&[total], None).unwrap().remove(0);
         assert!(matches!(source.law, engine::Law::Average { .. }));
         assert_eq!((source.activation, source.required), (engine::Activation::new(5.0).unwrap(), true));
+    }
+
+    #[test]
+    fn a_signal_is_a_total_or_the_mean_of_the_replicas() {
+        let signal = |signal, metric_type, preset| {
+            let metric = Metric { query: None, signal: Some(signal), metric_type, ..metric(None, "10") };
+            sources(&[metric], preset).map(|mut sources| sources.remove(0).1)
+        };
+        let vllm = Some(PresetName::Vllm);
+        let ask = |signal, total| Ok(Ask::Signal { signal, total });
+        assert_eq!(signal(Signal::QueuedRequests, MetricType::AverageValue, vllm), ask(Signal::QueuedRequests, true));
+        assert_eq!(signal(Signal::KvCacheUsage, MetricType::Value, vllm), ask(Signal::KvCacheUsage, false));
+        assert_eq!(signal(Signal::PoolSaturation, MetricType::Value, Some(PresetName::LlmdEpp)), ask(Signal::PoolSaturation, false));
+        assert_eq!(signal(Signal::PoolSaturation, MetricType::Value, vllm).unwrap_err().field, "spec.metrics[0].signal");
+        assert_eq!(signal(Signal::QueuedRequests, MetricType::Value, None).unwrap_err().message, rules::SIGNAL_PRESET.message);
     }
 }

@@ -72,7 +72,7 @@ pub struct MetricStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// Why the metric is unknown.
+    /// Why the metric is unknown; for the SLO also how it comes to its number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

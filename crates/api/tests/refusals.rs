@@ -22,6 +22,26 @@ fn valid() -> Value {
     })
 }
 
+fn slo() -> Value {
+    let mut document = valid();
+    document["spec"]["preset"] = json!({"name": "llm-d-EPP", "matchLabels": {"service": "pool-a-epp"}});
+    document["spec"]["slo"] = json!({"ttft": "3s", "tpot": "100ms"});
+    document["spec"]["serverHeadersFrom"] = json!([{"name": "X", "prefix": "Bearer ", "secretKeyRef": {"name": "a", "key": "b"}}]);
+    document["spec"]["serverTLS"] = json!({"caFrom": {"secretKeyRef": {"name": "a", "key": "ca.crt"}}});
+    document["spec"].as_object_mut().unwrap().remove("metrics");
+    document
+}
+
+fn scrape() -> Value {
+    let mut document = valid();
+    document["spec"]["metricProvider"] = json!("Scrape");
+    document["spec"]["scrape"] = json!({"eppService": {"name": "pool-a-epp"}});
+    document["spec"]["preset"] = json!({"name": "vLLM"});
+    document["spec"]["metrics"] = json!([{"signal": "queuedRequests", "target": "5", "metricType": "AverageValue"}]);
+    document["spec"].as_object_mut().unwrap().remove("serverAddress");
+    document
+}
+
 fn custom() -> Value {
     let mut document = valid();
     document["spec"]["metricProvider"] = json!("Custom");
@@ -63,7 +83,7 @@ fn stored(document: &Value) -> LLMScaler {
 
 #[test]
 fn the_base_documents_are_valid() {
-    for document in [valid(), custom()] {
+    for document in [valid(), custom(), slo(), scrape()] {
         assert_eq!(admitted(&document), Ok(()));
         stored(&document).parse().unwrap();
     }
@@ -135,6 +155,95 @@ fn api_server_and_parse_refuse_the_same() {
     }
 }
 
+#[test]
+fn an_slo_is_refused_alike() {
+    let rows: &[(&str, Value)] = &[
+        ("preset", Value::Null),
+        ("preset.matchLabels", json!({"": "a"})),
+        ("slo", json!({})),
+        ("slo.ttft", json!("3")),
+        ("slo.ttft", json!("0s")),
+        ("slo.ttft", json!("-3s")),
+        ("slo.ttft", json!("1s1m")),
+        ("slo.tpot", json!("")),
+        ("slo.quantile", json!("0")),
+        ("slo.quantile", json!("1")),
+        ("slo.quantile", json!("90%")),
+        ("slo.scaleUpAt", json!("0")),
+        ("slo.scaleUpAt", json!("55%")),
+        ("slo.scaleUpAt", json!("0.40")),
+        ("slo.scaleUpAt", json!("2.5")),
+        ("slo.scaleDownAt", json!("-0.4")),
+        ("slo.scaleDownAt", json!("0.6")),
+        ("slo.clamp", json!("0.5")),
+        ("slo.clamp", json!("two")),
+        ("slo.smoothing", json!("45")),
+        ("slo.smoothing", json!("")),
+        ("slo.smoothing", json!("1h1ms")),
+        ("slo.ttftQuery", json!(" ")),
+        ("slo", json!({"ttft": "3s", "tpotQuery": "q"})),
+        ("slo", json!({"ttft": "3s", "ttftQuery": "q", "saturationQuery": "q"})),
+        ("metricProvider", json!("Custom")),
+        ("serverHeadersFrom[0].name", json!("X:")),
+        ("serverHeadersFrom[0].prefix", json!("a\n")),
+        ("serverHeadersFrom[0].secretKeyRef.name", json!("")),
+        ("serverHeadersFrom[0].secretKeyRef.key", json!(" ")),
+        ("serverTLS.caFrom", json!({})),
+        ("serverTLS.caFrom.configMapKeyRef", json!({"name": "a", "key": "b"})),
+        ("serverTLS.clientCertificateSecretName", json!("")),
+        ("serverTLS.serverName", json!(" ")),
+        ("metrics", json!([{"target": "1"}])),
+        ("metrics", json!([{"query": "q", "signal": "queuedRequests", "target": "1"}])),
+        ("serverAddress", Value::Null),
+    ];
+    for (path, value) in rows {
+        let mut document = with(slo(), path, value.clone());
+        if *path == "metricProvider" {
+            document["spec"]["customProvider"] = json!({"serviceId": "vllm"});
+        }
+        refused_alike(&document);
+    }
+    let header = json!({"name": "x", "secretKeyRef": {"name": "a", "key": "b"}});
+    refused_alike(&with(slo(), "serverHeadersFrom", json!([header, {"name": "X", "secretKeyRef": {"name": "a", "key": "c"}}])));
+}
+
+#[test]
+fn signals_are_refused_alike() {
+    let vllm = || with(with(valid(), "preset", json!({"name": "vLLM"})), "metrics[0].query", Value::Null);
+    assert_eq!(admitted(&with(vllm(), "metrics[0].signal", json!("kvCacheUsage"))), Ok(()));
+    refused_alike(&with(vllm(), "metrics[0].signal", json!("poolSaturation")));
+    refused_alike(&with(with(vllm(), "metrics[0].signal", json!("kvCacheUsage")), "preset", Value::Null));
+    let unknown = admitted(&with(vllm(), "metrics[0].signal", json!("queue"))).unwrap_err().remove(0);
+    assert!(unknown.message.starts_with("must be queuedRequests, runningRequests, "), "{unknown}");
+}
+
+#[test]
+fn what_needs_a_prometheus_is_refused_alike_without_one() {
+    let rows: &[(&str, Value)] = &[
+        ("preset", Value::Null),
+        ("metrics", json!([])),
+        ("metrics[0]", json!({"query": "q", "target": "1"})),
+        ("slo", json!({"saturationQuery": "q"})),
+        ("slo", json!({"ttft": "3s", "ttftQuery": "q"})),
+        ("scaleDown", json!({"deletionCostQuery": "q"})),
+        ("scrape.port", json!(0)),
+        ("scrape.port", json!(70000)),
+        ("scrape.port", json!("no_name")),
+        ("scrape.path", json!("metrics")),
+        ("scrape.path", json!("/metrics?x")),
+        ("scrape.eppService.name", json!("")),
+        ("scrape.eppService.port", json!(0)),
+    ];
+    for (path, value) in rows {
+        refused_alike(&with(scrape(), path, value.clone()));
+    }
+    let router = with(scrape(), "preset.name", json!("llm-d-EPP"));
+    assert_eq!(admitted(&router), Ok(()));
+    refused_alike(&with(router.clone(), "scrape", Value::Null));
+    refused_alike(&with(router, "scrape.eppService", Value::Null));
+    assert_eq!(admitted(&with(scrape(), "scrape", Value::Null)), Ok(()), "pods have defaults");
+}
+
 fn refused_alike(document: &Value) {
     let refusal = stored(document).parse().expect_err(&document.to_string());
     let failures = admitted(document).expect_err(&document.to_string());
@@ -171,7 +280,7 @@ fn the_schema_refuses_what_the_types_cannot_hold_or_should_not() {
         ("maxReplicas", json!("5"), "spec.maxReplicas", "must be a whole number, not \"5\"; take away the quotes: 5"),
         ("maxReplicas", json!(1.5), "spec.maxReplicas", "must be a whole number, not the number 1.5"),
         ("maxReplicas", Value::Null, "spec.maxReplicas", "is required"),
-        ("metricProvider", json!("Graphite"), "spec.metricProvider", "must be Prometheus or Custom, not \"Graphite\""),
+        ("metricProvider", json!("Graphite"), "spec.metricProvider", "must be Prometheus, Custom or Scrape, not \"Graphite\""),
         ("metrics[0].target", json!(0.8), "spec.metrics[0].target", "must be text, not the number 0.8; put it in quotes: \"0.8\""),
         ("metrics[0].metricType", json!("Sum"), "spec.metrics[0].metricType", "must be Value or AverageValue, not \"Sum\""),
         ("metrics[0].required", json!("yes"), "spec.metrics[0].required", "must be true or false, not \"yes\""),
@@ -180,7 +289,7 @@ fn the_schema_refuses_what_the_types_cannot_hold_or_should_not() {
             "metrics[0].quantile",
             json!(1),
             "spec.metrics[0].quantile",
-            "there is no such field; there are activation, metricType, name, query, required and target",
+            "there is no such field; there are activation, metricType, name, query, required, signal and target",
         ),
         ("metric", json!([]), "spec.metric", "there is no such field; did you mean metrics?"),
         ("metrics", json!({}), "spec.metrics", "must be a list, not an object"),

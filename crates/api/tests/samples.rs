@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what helps a test may fail it")]
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kube::CustomResourceExt;
-use llmscaler_api::{LLMScaler, Provider, parse_json};
+use llmscaler_api::{Ask, LLMScaler, Port, Provider, Scaler, parse_json};
+use llmscaler_engine::{Law, PolicyLimit, ScalingRules, SelectPolicy};
 use serde_json::Value;
 
 #[test]
@@ -18,11 +20,65 @@ fn every_sample_is_valid_and_knows_every_field_it_names() {
         let scaler = parse_json(serde_saphyr::from_str(&text).unwrap()).unwrap_or_else(|invalid| panic!("{}: {invalid}", path.display()));
         kube::core::cel::validate_cel(&scaler).unwrap_or_else(|failures| panic!("{}: {failures}", path.display()));
         providers.insert(match scaler.parse().unwrap().provider {
-            Provider::Prometheus { .. } => "Prometheus",
-            Provider::DecisionServer { .. } => "Custom",
+            Provider::Prometheus(_) => "Prometheus",
+            Provider::DecisionServer(_) => "Custom",
+            Provider::Scrape { .. } => "Scrape",
         });
     }
-    assert_eq!(providers.len(), 2, "a sample of each provider");
+    assert_eq!(providers.len(), 3, "a sample of each provider");
+}
+
+fn sample(name: &str) -> Scaler {
+    let path = format!("{}/../../config/samples/autoscaling_v1alpha1_llmscaler_{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    parse_json(serde_saphyr::from_str(&text).unwrap()).unwrap().parse().unwrap()
+}
+
+fn signals(scaler: &Scaler) -> Vec<(&'static str, bool)> {
+    let of = |ask: &Ask| match ask {
+        Ask::Signal { signal, total } => Some((signal.as_str(), *total)),
+        _ => None,
+    };
+    scaler.asks.iter().filter_map(of).collect()
+}
+
+#[test]
+fn the_sample_of_an_slo_is_the_guides_object() {
+    let scaler = sample("slo");
+    let [source] = scaler.spec.sources.as_slice() else { panic!("{:?}", scaler.spec.sources) };
+    let Law::Band(band) = source.law else { panic!("{source:?}") };
+    assert_eq!((band.up_at().get(), band.down_at().get(), band.clamp().get()), (0.55, 0.40, 2.0));
+    assert_eq!(band.smoothing(), Some(Duration::from_secs(45)));
+    let Ask::Slo(slo) = &scaler.asks[0] else { panic!("{:?}", scaler.asks) };
+    let promised = [&slo.ttft, &slo.tpot].map(|latency| latency.as_ref().map(|latency| latency.promised.get()));
+    assert_eq!((slo.quantile, promised), (0.9, [Some(3.0), Some(0.1)]));
+
+    let behavior = scaler.spec.behavior.unwrap();
+    let policies = |rules: &ScalingRules| rules.policies.iter().map(|p| (p.limit, p.period.as_secs())).collect::<Vec<_>>();
+    assert_eq!((behavior.up.window.as_secs(), behavior.down.window.as_secs()), (30, 180));
+    assert_eq!(behavior.up.select, SelectPolicy::Max);
+    assert_eq!(policies(&behavior.up), [(PolicyLimit::Percent(100), 60), (PolicyLimit::Pods(4), 60)]);
+    assert_eq!(policies(&behavior.down), [(PolicyLimit::Pods(1), 120)]);
+    assert_eq!((scaler.spec.bounds.min.get(), scaler.spec.bounds.max.get()), (3, 8));
+}
+
+#[test]
+fn the_samples_of_demand_ask_for_totals() {
+    let both = [("queuedRequests", true), ("runningRequests", true)];
+    let (demand, to_zero) = (sample("queueandrunning"), sample("scaletozero"));
+    assert_eq!((signals(&demand).as_slice(), signals(&to_zero).as_slice()), (both.as_slice(), both.as_slice()));
+    for scaler in [&demand, &to_zero] {
+        assert!(scaler.preset.as_ref().is_some_and(|preset| preset.match_labels.contains_key("service")), "nothing else isolates the pool");
+    }
+    assert_eq!((to_zero.spec.bounds.min.get(), to_zero.spec.cooldown), (0, Duration::from_secs(300)));
+}
+
+#[test]
+fn the_sample_without_a_prometheus_has_no_address() {
+    let scaler = sample("scrape");
+    let Provider::Scrape { scrape, .. } = &scaler.provider else { panic!("{:?}", scaler.provider) };
+    assert_eq!((&scrape.port, scrape.path.as_str()), (&Port::Number(8000), "/metrics"));
+    assert_eq!(signals(&scaler), [("kvCacheUsage", false), ("queuedRequests", true)]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use llmscaler_api::Invalid;
-use llmscaler_engine::{Observation, Victims, Workload, decide};
+use llmscaler_engine::{Law, Observation, Spec, Victims, Workload, decide};
 use serde::Serialize;
 
 use self::answer::Answer;
@@ -83,9 +83,21 @@ fn refuse(invalid: &Invalid, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
+/// For a spec that averages latencies, the one for ticks that show the saturation itself.
+fn unsmoothed(spec: &Spec) -> Option<Spec> {
+    let mut spec = spec.clone();
+    let mut sources = spec.sources.iter_mut();
+    let (source, band) = sources.find_map(|source| match source.law {
+        Law::Band(band) if band.smoothing().is_some() => Some((source, band)),
+        _ => None,
+    })?;
+    source.law = Law::Band(band.unsmoothed());
+    Some(spec)
+}
+
 fn answer(document: Document, format: Format, out: &mut impl Write) -> io::Result<()> {
     let Document { scaler, mut memory, mut fleet, ticks } = document;
-    let spec = &scaler.spec;
+    let (spec, unsmoothed) = (&scaler.spec, unsmoothed(&scaler.spec));
     let sync_period = spec.sync_period.as_secs_f64();
     for tick in ticks {
         let now = tick.at;
@@ -98,8 +110,13 @@ fn answer(document: Document, format: Format, out: &mut impl Write) -> io::Resul
             (None, Some(fleet)) => fleet.at(now),
             (None, None) => Workload::default(),
         };
-        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.readings };
-        let mut decision = decide(spec, &seen, &memory, now);
+        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.said.readings };
+        let unsmoothed = unsmoothed.as_ref().filter(|_| tick.said.averaged);
+        let mut decision = decide(unsmoothed.unwrap_or(spec), &seen, &memory, now);
+        if unsmoothed.is_some() {
+            // What was averaged already is no sample, and the samples are for a later tick.
+            decision.memory.saturation = memory.saturation;
+        }
         if followed {
             // Its pods have no names.
             decision.victims = Victims::default();

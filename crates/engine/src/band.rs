@@ -68,6 +68,12 @@ impl Band {
         self.smoothing
     }
 
+    /// The band for readings that have been averaged already.
+    #[must_use]
+    pub const fn unsmoothed(self) -> Self {
+        Self { smoothing: None, ..self }
+    }
+
     pub(crate) fn clamped(&self, saturation: Measurement) -> Measurement {
         Measurement::new(saturation.get().min(self.clamp.get())).unwrap_or(saturation)
     }

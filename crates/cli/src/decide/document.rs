@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use llmscaler_api::{Invalid, Scaler, parse_json};
-use llmscaler_engine::{Memory, Reading, Replicas, Time, Warmth, Workload};
+use llmscaler_engine::{Memory, Replicas, Time, Warmth, Workload};
 use serde_json::Value;
 
 use super::fleet::Fleet;
 use super::memory;
 use super::node::Node;
-use super::readings::Readings;
+use super::readings::{Readings, Said};
 use super::target;
 
 /// A document without faults.
@@ -28,8 +28,7 @@ pub struct Tick {
     pub at: Time,
     /// The target as shown, or `None` for the fleet that follows what is written.
     pub target: Option<Workload>,
-    /// One for each source of the scaler, in their order.
-    pub readings: Vec<Reading>,
+    pub said: Said,
     pub warmth: Warmth,
 }
 
@@ -109,7 +108,7 @@ fn tick(node: &Node<'_>, readings: &Readings<'_>, followed: bool, before: Option
     Ok(Tick {
         at,
         target,
-        readings: readings.read(fields.get("readings"))?,
+        said: readings.read(fields.get("readings"))?,
         warmth: if readings.ranks_pods() { warmth } else { Warmth::NotAsked },
     })
 }

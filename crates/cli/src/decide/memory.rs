@@ -13,14 +13,16 @@ pub fn read(node: &Node<'_>) -> Result<Memory, Invalid> {
     let failures: Option<Result<_, _>> = fields.get("failures").map(|node| {
         node.entries()?.map(|(name, node)| Ok((name.to_owned(), u32::try_from(node.integer(0, u32::MAX.into())?).unwrap_or(0)))).collect()
     });
-    let saturation: Option<Result<_, _>> = fields.get("saturation").map(|node| node.list()?.map(|node| sample(&node)).collect());
+    let saturation: Option<Result<Vec<_>, _>> = fields.get("saturation").map(|node| node.list()?.map(|node| sample(&node)).collect());
+    let mut saturation = saturation.transpose()?.unwrap_or_default();
+    saturation.sort_by_key(|sample| sample.at);
     Ok(Memory {
         workload: fields.get("workload").map(|node| node.text().map(str::to_owned)).transpose()?,
         recommendations: recommendations.transpose()?,
         scale_events: scale_events.transpose()?.unwrap_or_default(),
         last_active_at: fields.get("lastActiveAt").map(|node| node.time()).transpose()?,
         failures: failures.transpose()?.unwrap_or_default(),
-        saturation: saturation.transpose()?.unwrap_or_default(),
+        saturation,
     })
 }
 

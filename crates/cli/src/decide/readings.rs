@@ -1,11 +1,20 @@
 //! What the sources said at one tick.
 
-use llmscaler_api::{Invalid, Provider, Scaler};
-use llmscaler_engine::Reading;
+use llmscaler_api::{Ask, Invalid, LatencyAsk, Provider, Scaler, SloAsk};
+use llmscaler_engine::{Latency, Law, Reading, Source, Target, saturation};
 use llmscaler_signals::{decision, prometheus};
 
 use super::node::Node;
 use super::suggest::suggestion;
+
+/// What the sources said.
+#[derive(Debug)]
+pub struct Said {
+    /// One for each source, in their order; what is not there is unknown.
+    pub readings: Vec<Reading>,
+    /// Whether the SLO's reading is the saturation itself, which has been averaged already.
+    pub averaged: bool,
+}
 
 /// Reads the readings of one scaler.
 #[derive(Debug)]
@@ -22,12 +31,13 @@ impl<'a> Readings<'a> {
 
     /// Whether the provider can be asked how warm each pod is: a decision server cannot.
     pub fn ranks_pods(&self) -> bool {
-        matches!(self.scaler.provider, Provider::Prometheus { .. })
+        !matches!(self.scaler.provider, Provider::DecisionServer(_))
     }
 
-    /// One reading for each source, in their order; what is not there is unknown.
-    pub fn read(&self, node: Option<Node<'_>>) -> Result<Vec<Reading>, Invalid> {
+    /// What the sources said at one tick.
+    pub fn read(&self, node: Option<Node<'_>>) -> Result<Said, Invalid> {
         let mut readings = vec![None; self.names.len()];
+        let mut averaged = false;
         if let Some(node) = node {
             for (key, node) in node.entries()? {
                 let index = self.index(key).ok_or_else(|| self.no_such_source(key, &node))?;
@@ -37,24 +47,32 @@ impl<'a> Readings<'a> {
                         self.names[index]
                     )));
                 };
-                *slot = Some(self.reading(index, &node)?);
+                *slot = Some(match (self.scaler.asks.get(index), self.scaler.spec.sources.get(index)) {
+                    (Some(Ask::Slo(ask)), Some(source)) => {
+                        let (reading, is_saturation) = self.slo(index, ask, source, &node)?;
+                        averaged = is_saturation;
+                        reading
+                    }
+                    _ => self.reading(index, &node)?,
+                });
             }
         }
         let absent = || Reading::unknown("the document has no reading for it at this tick");
-        Ok(readings.into_iter().map(|reading| reading.unwrap_or_else(absent)).collect())
+        Ok(Said { readings: readings.into_iter().map(|reading| reading.unwrap_or_else(absent)).collect(), averaged })
     }
 
     /// A source goes by its name, and a metric also by its index.
     fn index(&self, key: &str) -> Option<usize> {
         let by_name = self.names.iter().position(|name| *name == key);
-        let metrics = matches!(self.scaler.provider, Provider::Prometheus { .. });
-        by_name.or_else(|| key.parse().ok().filter(|index: &usize| metrics && *index < self.names.len() && index.to_string() == key))
+        let is_metric = |index: &usize| matches!(self.scaler.asks.get(*index), Some(Ask::Query(_) | Ask::Signal { .. }));
+        by_name.or_else(|| key.parse().ok().filter(|index| is_metric(index) && index.to_string() == key))
     }
 
     fn no_such_source(&self, key: &str, node: &Node<'_>) -> Invalid {
         let what = match self.scaler.provider {
-            Provider::Prometheus { .. } => "no metric of the scaler has this name",
-            Provider::DecisionServer { .. } => "metricProvider Custom has one source only",
+            Provider::DecisionServer(_) => "metricProvider Custom has one source only",
+            _ if key == "slo" => "the scaler has no spec.slo",
+            _ => "no metric of the scaler has this name",
         };
         node.invalid(format!("{what}{}; readings go by {}", suggestion(key, &self.names), self.names.join(", ")))
     }
@@ -72,15 +90,54 @@ impl<'a> Readings<'a> {
         }
     }
 
+    /// The SLO's reading, and whether it is the saturation itself.
+    fn slo(&self, index: usize, ask: &SloAsk, source: &Source, node: &Node<'_>) -> Result<(Reading, bool), Invalid> {
+        const FORMS: [&str; 7] = ["ttft", "tpot", "saturation", "value", "unknown", "idle", "response"];
+        let fields = node.fields(&FORMS)?;
+        let given: Vec<&str> = FORMS.into_iter().filter(|form| fields.get(form).is_some()).collect();
+        match given.as_slice() {
+            ["ttft" | "tpot"] | ["ttft", "tpot"] => {
+                let latency = |name: &str, promised: Option<&LatencyAsk>| {
+                    let reading = match fields.get(name) {
+                        Some(node) => Reading::from_number(node.number()?),
+                        None => Reading::unknown(format!("the document has no {name} at this tick")),
+                    };
+                    Ok(promised.map(|latency| (reading, latency.promised)))
+                };
+                let (ttft, tpot) = (latency("ttft", ask.ttft.as_ref())?, latency("tpot", ask.tpot.as_ref())?);
+                match source.law {
+                    Law::Band(band) if ttft.is_some() || tpot.is_some() => {
+                        Ok((saturation(as_latency(ttft.as_ref()), as_latency(tpot.as_ref()), band.up_at()), false))
+                    }
+                    _ => Err(node.invalid("spec.slo promises neither ttft nor tpot to compare these with; write saturation")),
+                }
+            }
+            ["saturation"] => {
+                let number = fields.need("saturation", "write a number")?.number()?;
+                Ok((Reading::from_number(number), true))
+            }
+            ["value" | "response"] => self.reading(index, node).map(|reading| (reading, true)),
+            ["unknown" | "idle"] => self.reading(index, node).map(|reading| (reading, false)),
+            _ => Err(node.invalid("write ttft and tpot, or exactly one of saturation, value, unknown, idle and response")),
+        }
+    }
+
     /// A raw answer goes through the decoder that the operator has for it.
     fn response(&self, index: usize, node: &Node<'_>) -> Result<Reading, Invalid> {
         let fields = node.fields(&["status", "body"])?;
         let status = fields.get("status").map_or(Ok(200), |node| node.integer(100, 999))?;
         let status = u16::try_from(status).unwrap_or(u16::MAX);
         let body = fields.need("body", "write the text of the answer, in quotes")?.text()?.as_bytes();
-        Ok(match &self.scaler.provider {
-            Provider::Prometheus { queries, .. } => prometheus::read_value(queries.get(index).map_or("", String::as_str), status, body),
-            Provider::DecisionServer { service_id, namespace, .. } => decision::read_count(service_id, namespace.as_deref(), status, body),
+        Ok(match self.scaler.asks.get(index) {
+            Some(Ask::Decision { service_id, namespace, .. }) => decision::read_count(service_id, namespace.as_deref(), status, body),
+            Some(Ask::Query(query)) => prometheus::read_value(query, status, body),
+            Some(Ask::Signal { signal, .. }) => prometheus::read_value(signal.as_str(), status, body),
+            Some(Ask::Slo(ask)) => prometheus::read_value(ask.saturation.as_deref().unwrap_or("slo"), status, body),
+            None => Reading::unknown("nothing asks for it"),
         })
     }
+}
+
+fn as_latency(read: Option<&(Reading, Target)>) -> Option<Latency<'_>> {
+    read.map(|(reading, target)| Latency { reading, target: *target })
 }

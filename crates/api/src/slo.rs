@@ -1,0 +1,227 @@
+//! `spec.slo`: the latency that users are promised, as a source of recommendations.
+
+use std::time::Duration;
+
+use kube::KubeSchema;
+use llmscaler_engine as engine;
+use serde::{Deserialize, Serialize};
+
+use crate::ask::{Ask, LatencyAsk, SloAsk};
+use crate::duration::duration;
+use crate::number::decimal;
+use crate::parse::{Invalid, not_blank};
+use crate::rules::{self, Rule};
+
+/// The source of the SLO, by name.
+pub(crate) const SLO: &str = "slo";
+/// The longest window of the mean; the API has the same bound on every other window.
+const LONGEST_SMOOTHING: Duration = Duration::from_secs(3600);
+
+/// The latency that users are promised. The pool's saturation is its latency as a share of that, the larger one of the two.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rules::SLO_SIGNAL, validation = rules::SLO_OVERRIDES, validation = rules::SLO_PROMISED, validation = rules::SLO_ORDER)]
+pub struct Slo {
+    /// Promised time to first token, such as 3s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::LATENCY)]
+    pub ttft: Option<String>,
+
+    /// Promised time per output token after the first, such as 100ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::LATENCY)]
+    pub tpot: Option<String>,
+
+    /// The quantile of each latency that has to keep the promise, between 0 and 1 in quotes: "0.9" is nine requests of ten.
+    #[serde(default = "default_quantile")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::QUANTILE)]
+    pub quantile: String,
+
+    /// How saturation becomes a number of replicas. Band: above scaleUpAt the target grows in proportion, less what is already starting;
+    /// below scaleDownAt it shrinks in proportion; in between it stays.
+    #[serde(default)]
+    pub strategy: Strategy,
+
+    /// Saturation above which the target grows, in quotes. Raise it, and scaleDownAt, where the latency of an idle pool is already close
+    /// to the promise.
+    #[serde(default = "default_scale_up_at")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::SATURATION)]
+    pub scale_up_at: String,
+
+    /// Saturation below which the target shrinks, in quotes; below scaleUpAt.
+    #[serde(default = "default_scale_down_at")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::SATURATION)]
+    pub scale_down_at: String,
+
+    /// Saturation counts for no more than this, in quotes; scaleUpAt or more. It keeps one spike from lasting.
+    #[serde(default = "default_clamp")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::SATURATION)]
+    pub clamp: String,
+
+    /// The window over which saturation is averaged, such as 45s; 0s takes each reading by itself. Times when it is unknown do not
+    /// count. Not used with saturationQuery.
+    #[serde(default = "default_smoothing")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::SMOOTHING)]
+    pub smoothing: String,
+
+    /// PromQL for the quantile of the time to first token, in seconds, instead of the preset's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16384))]
+    #[x_kube(validation = rules::QUERY)]
+    pub ttft_query: Option<String>,
+
+    /// PromQL for the quantile of the time per output token, in seconds, instead of the preset's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16384))]
+    #[x_kube(validation = rules::QUERY)]
+    pub tpot_query: Option<String>,
+
+    /// PromQL for the saturation itself: a recording rule, for example. ttft and tpot are then not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16384))]
+    #[x_kube(validation = rules::QUERY)]
+    pub saturation_query: Option<String>,
+}
+
+/// How saturation becomes a number of replicas.
+#[derive(Serialize, Deserialize, schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// In proportion outside of a band, not at all within it.
+    #[default]
+    Band,
+}
+
+fn default_quantile() -> String {
+    "0.9".into()
+}
+
+fn default_scale_up_at() -> String {
+    "0.55".into()
+}
+
+fn default_scale_down_at() -> String {
+    "0.40".into()
+}
+
+fn default_clamp() -> String {
+    "2".into()
+}
+
+fn default_smoothing() -> String {
+    "45s".into()
+}
+
+fn invalid(name: &str, rule: Rule) -> Invalid {
+    let dot = if name.is_empty() { "" } else { "." };
+    Invalid::new(format!("spec.slo{dot}{name}"), rule.message)
+}
+
+impl Slo {
+    /// The source and what it asks for. `has_preset` says whether latencies may go without a query.
+    pub(crate) fn parse(&self, has_preset: bool) -> Result<(engine::Source, Ask), Invalid> {
+        let query = |name: &str, query: &Option<String>| {
+            query.as_ref().map(|query| not_blank(format!("spec.slo.{name}"), query, rules::QUERY.message)).transpose()
+        };
+        let saturation = query("saturationQuery", &self.saturation_query)?;
+        let ttft = latency("ttft", self.ttft.as_ref(), query("ttftQuery", &self.ttft_query)?)?;
+        let tpot = latency("tpot", self.tpot.as_ref(), query("tpotQuery", &self.tpot_query)?)?;
+        if saturation.is_some() && (self.ttft_query.is_some() || self.tpot_query.is_some()) {
+            return Err(invalid("", rules::SLO_OVERRIDES));
+        }
+        if saturation.is_none() && ttft.is_none() && tpot.is_none() {
+            return Err(invalid("", rules::SLO_SIGNAL));
+        }
+        let unreadable = |latency: &Option<LatencyAsk>| latency.as_ref().is_some_and(|latency| latency.query.is_none());
+        if saturation.is_none() && !has_preset && (unreadable(&ttft) || unreadable(&tpot)) {
+            return Err(invalid("", rules::SLO_QUERIES));
+        }
+        let quantile = decimal(&self.quantile).filter(|quantile| *quantile > 0.0 && *quantile < 1.0);
+        let source = engine::Source {
+            name: SLO.into(),
+            law: engine::Law::Band(self.band(saturation.is_some())?),
+            activation: engine::Activation::ANY_LOAD,
+            required: false,
+        };
+        let quantile = quantile.ok_or_else(|| invalid("quantile", rules::QUANTILE))?;
+        Ok((source, Ask::Slo(SloAsk { quantile, ttft, tpot, saturation })))
+    }
+
+    /// A saturation that comes as it is has been averaged already.
+    fn band(&self, averaged: bool) -> Result<engine::Band, Invalid> {
+        let mark = |name: &str, text: &str| decimal(text).and_then(engine::Target::new).ok_or_else(|| invalid(name, rules::SATURATION));
+        let (up, down) = (mark("scaleUpAt", &self.scale_up_at)?, mark("scaleDownAt", &self.scale_down_at)?);
+        let smoothing = duration(&self.smoothing).filter(|window| *window <= LONGEST_SMOOTHING);
+        let smoothing = smoothing.ok_or_else(|| invalid("smoothing", rules::SMOOTHING))?;
+        engine::Band::new(up, down, mark("clamp", &self.clamp)?, Some(smoothing).filter(|_| !averaged))
+            .ok_or_else(|| invalid("", rules::SLO_ORDER))
+    }
+}
+
+fn latency(name: &str, promised: Option<&String>, query: Option<String>) -> Result<Option<LatencyAsk>, Invalid> {
+    let Some(promised) = promised else {
+        return if query.is_some() { Err(invalid("", rules::SLO_PROMISED)) } else { Ok(None) };
+    };
+    let promised = duration(promised).and_then(|promised| engine::Target::new(promised.as_secs_f64()));
+    Ok(Some(LatencyAsk { promised: promised.ok_or_else(|| invalid(name, rules::LATENCY))?, query }))
+}
+
+#[cfg(test)]
+mod tests {
+    use llmscaler_engine::{Band, Law, Target};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn slo(slo: Value) -> Slo {
+        serde_json::from_value(slo).unwrap()
+    }
+
+    fn parsed(given: Value) -> (Band, SloAsk) {
+        let (source, ask) = slo(given).parse(true).unwrap();
+        match (source.law, ask) {
+            (Law::Band(band), Ask::Slo(ask)) => (band, ask),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_guides() {
+        let (band, ask) = parsed(json!({"ttft": "3s", "tpot": "100ms"}));
+        assert_eq!((band.up_at().get(), band.down_at().get(), band.clamp().get()), (0.55, 0.40, 2.0));
+        assert_eq!(band.smoothing(), Some(Duration::from_secs(45)));
+        let promised = |x| Some(LatencyAsk { promised: Target::new(x).unwrap(), query: None });
+        assert_eq!(ask, SloAsk { quantile: 0.9, ttft: promised(3.0), tpot: promised(0.1), saturation: None });
+    }
+
+    #[test]
+    fn one_latency_is_enough() {
+        assert_eq!(parsed(json!({"ttft": "3s"})).1.tpot, None);
+        assert_eq!(parsed(json!({"tpot": "62.5ms"})).1.tpot.map(|tpot| tpot.promised.get()), Some(0.0625));
+    }
+
+    #[test]
+    fn a_saturation_that_is_queried_is_not_averaged_again() {
+        let (band, ask) = parsed(json!({"saturationQuery": "epp:saturation:smoothed"}));
+        assert_eq!((band.smoothing(), ask.saturation.as_deref()), (None, Some("epp:saturation:smoothed")));
+        assert_eq!(parsed(json!({"ttft": "3s", "smoothing": "0s"})).0.smoothing(), None);
+    }
+
+    #[test]
+    fn without_a_preset_each_latency_needs_its_query() {
+        for (given, has_preset, valid) in [
+            (json!({"ttft": "3s", "tpot": "100ms", "ttftQuery": "q"}), false, false),
+            (json!({"ttft": "3s", "tpot": "100ms", "ttftQuery": "q"}), true, true),
+            (json!({"ttft": "3s", "ttftQuery": "q"}), false, true),
+            (json!({"ttft": "3s", "saturationQuery": "q"}), false, true),
+        ] {
+            assert_eq!(slo(given.clone()).parse(has_preset).is_ok(), valid, "{given}");
+        }
+    }
+}
