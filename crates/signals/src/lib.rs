@@ -1,4 +1,4 @@
-//! Reads scaling signals over the network: Prometheus queries and replies of decision servers.
+//! Reads scaling signals over the network: Prometheus queries, replies of decision servers, and the metrics pages of pods.
 //!
 //! Two layers, kept apart so that the command line can do one without the other:
 //!
@@ -8,12 +8,15 @@
 //! * **Clients** ([`PrometheusClient`], [`DecisionClient`]) ask through an [`Endpoint`] (address and headers of one scaler) over a
 //!   [`Transport`] (TLS settings and connection pool, shared between scalers).
 //!
+//! A [`Scrape`] is both: it reads pages, from the pods themselves or from hand, and remembers them for as long as rates need.
+//!
 //! # Limits on the wire
 //!
 //! | what | limit |
 //! |---|---|
 //! | one exchange: name lookup, connect, TLS, redirects, body | [`Endpoint::DEADLINE`], 5 s; one attempt |
 //! | body of an answer | [`Transport::LARGEST_BODY`], 1 MiB |
+//! | one page of a pod or router | [`scrape::LONGEST_SCRAPE`], 2 s, and [`scrape::LARGEST_PAGE`], 8 MiB, read line by line |
 //! | text of an error body in a reason | 1 KiB, control characters replaced |
 //! | redirects | 10, within one origin (scheme, host and port) |
 //! | link-local addresses | refused, also when a name resolves to them |
@@ -26,7 +29,7 @@
 //! # Proxies
 //!
 //! `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured as they are when the [`Transport`] is built, except for
-//! loopback addresses and `localhost`, which are always reached directly. Behind a proxy it is the proxy that resolves names, so
+//! loopback addresses and `localhost`, and for scrapes, which are always direct. Behind a proxy it is the proxy that resolves names, so
 //! there the check for link-local addresses covers only addresses written as numbers.
 
 mod body;
@@ -41,4 +44,5 @@ pub mod transport;
 
 pub use decision::DecisionClient;
 pub use prometheus::PrometheusClient;
+pub use scrape::Scrape;
 pub use transport::{Endpoint, TlsSettings, Transport};

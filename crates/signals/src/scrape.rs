@@ -39,8 +39,9 @@
 //!
 //! # Idleness
 //!
-//! Where no latency was observed there is no quantile. That is [idleness](Reading::Idle) when every pod says, and the router if
-//! there is one, that nothing runs and nothing is queued; else it is unknown, since a pool in which nothing finishes may be stuck.
+//! Where no latency was observed there is no quantile. That is [idleness](llmscaler_engine::Reading::Idle) when every pod says, and
+//! the router if there is one, that nothing runs and nothing is queued; else it is unknown, since a pool in which nothing finishes
+//! may be stuck.
 //!
 //! # Routers
 //!
@@ -245,8 +246,10 @@ impl Scrape {
             let router = self.routers.entry(address.clone()).or_insert_with(|| Instance::new(address, had_a_past));
             router.record(scraped, at, window, |_| None);
         }
-        forget(&mut self.pods, now, window, |uid| self.targets.pods.iter().any(|(target, _)| target == uid));
-        forget(&mut self.routers, now, window, |address| self.targets.routers.iter().any(|target| target == address));
+        let (uids, addresses): (HashSet<_>, HashSet<_>) =
+            (self.targets.pods.iter().map(|(uid, _)| uid).collect(), self.targets.routers.iter().collect());
+        forget(&mut self.pods, now, window, &uids);
+        forget(&mut self.routers, now, window, &addresses);
     }
 
     /// The pods and routers that the last sync could not read, those whose pages lack what was asked for, and the pods that are
@@ -308,9 +311,9 @@ fn load(wanted: &Wanted, page: &Page) -> Option<Load> {
 }
 
 /// Drops what has left the window, and whoever has nothing left and is no target any more.
-fn forget(instances: &mut HashMap<String, Instance>, now: Time, window: Duration, is_target: impl Fn(&str) -> bool) {
+fn forget(instances: &mut HashMap<String, Instance>, now: Time, window: Duration, targets: &HashSet<&String>) {
     instances.retain(|key, instance| {
         instance.forget(now, window);
-        is_target(key) || instance.last_page().is_some()
+        targets.contains(key) || instance.last_page().is_some()
     });
 }

@@ -1,6 +1,7 @@
 //! Reading pages over the network: all at once, each under its own deadline.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl PodAddress {
 }
 
 /// How pages of one kind are asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Access {
     /// The connections, with their TLS settings. Proxies of the environment are not used.
     pub transport: Transport,
@@ -64,6 +65,14 @@ impl Access {
     }
 }
 
+/// The path and the header names; values are secrets.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.keys().collect();
+        f.debug_struct("Access").field("path", &self.path).field("headers", &headers).finish_non_exhaustive()
+    }
+}
+
 /// What is read at one sync.
 #[derive(Clone, Debug)]
 pub struct ScrapeTargets {
@@ -71,7 +80,8 @@ pub struct ScrapeTargets {
     pub pods: Vec<PodAddress>,
     /// How the pods are asked.
     pub pod_access: Access,
-    /// The bases of the router's replicas (EPP), as `http://epp.serving.svc:9090`. Several must be different replicas.
+    /// The bases of the router's replicas (EPP), as `http://epp.serving.svc:9090`, without credentials, since messages name them.
+    /// Several must be different replicas.
     pub routers: Vec<String>,
     /// How the routers are asked.
     pub router_access: Access,

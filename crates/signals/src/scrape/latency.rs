@@ -18,7 +18,7 @@ type Buckets = BTreeMap<u64, f64>;
 
 impl Scrape {
     /// A quantile, 0 to 1, of a latency in seconds, over the requests of the last window; predicted ones count before measured ones.
-    /// Without requests it is idle where that is proved; see the [module](self) and [`latency_reading`].
+    /// Without requests it is idle where that is proved; see the [module](super) and [`latency_reading`].
     #[must_use]
     pub fn latency(&self, latency: Latency, quantile: f64, now: Time) -> Reading {
         let what = match latency {

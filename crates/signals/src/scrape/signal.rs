@@ -13,7 +13,7 @@ use crate::preset::{Aggregate, Combine, Kind, Per, Row, Signal};
 
 impl Scrape {
     /// A gauge's value, or a counter's rate per second, as of the last sync. The rules for missing pods are those of the
-    /// [module](self).
+    /// [module](super).
     #[must_use]
     pub fn signal(&self, signal: Signal, aggregate: Aggregate, now: Time) -> Reading {
         match self.number(signal, aggregate, now).map(Reading::from_number) {
