@@ -2,13 +2,14 @@
 
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
-use llmscaler_signals::Transport;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
+use crate::credentials::Credentials;
 use crate::lease::Claim;
 use crate::metrics::Metrics;
 use crate::owners::Owners;
+use crate::services::Services;
 
 /// The field manager of everything that the operator writes.
 pub(crate) const FIELD_MANAGER: &str = "llmscaler";
@@ -17,7 +18,8 @@ pub(crate) const FIELD_MANAGER: &str = "llmscaler";
 pub(crate) struct Context {
     pub client: Client,
     pub cluster: Cluster,
-    pub transport: Transport,
+    pub credentials: Credentials,
+    pub services: Services,
     pub metrics: Metrics,
     /// In whose name events are published.
     pub reporter: Reporter,

@@ -6,9 +6,11 @@
 //! start the sync of a target that has appeared.
 
 mod apply;
+mod cached;
 mod clock;
 mod cluster;
 mod context;
+mod credentials;
 mod deadline;
 mod dereference;
 pub mod health;
@@ -18,10 +20,12 @@ pub mod metrics;
 mod observe;
 mod owners;
 mod pods;
+mod questions;
 mod report;
 mod run;
 mod scaler;
 pub mod serve;
+mod services;
 mod supervisor;
 mod target;
 mod watch;

@@ -1,93 +1,313 @@
 //! Step *observe*: what the sources say.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::join_all;
-use llmscaler_api::{Ask, Provider, Scaler, Server};
-use llmscaler_engine::{Reading, Warmth};
-use llmscaler_signals::transport::EndpointError;
-use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient, Transport};
+use futures::future::{OptionFuture, join_all};
+use llmscaler_api::{self as api, Port, Provider, Scaler, Scheme};
+use llmscaler_engine::{self as engine, Reading, Time, VictimOrder, Warmth};
+use llmscaler_signals::preset::{Latency, Preset, Signal};
+use llmscaler_signals::prometheus::Error;
+use llmscaler_signals::scrape::{Access, PodAddress, Problem, Scrape, ScrapeTargets};
+use llmscaler_signals::slo::{Quantile, latency_reading};
+use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient};
 use tokio::time::Instant;
 
-use crate::metrics::Metrics;
+use crate::context::Context;
+use crate::credentials::Keys;
+use crate::pods::KeptPod;
+use crate::questions::{LatencyQuestion, Question, Scoped, SloQuestion, preset_of, questions, scoped};
 
-/// Where a scaler's readings come from, ready to be asked.
+/// How one generation of a scaler gets its readings.
+pub(crate) struct Observer {
+    namespace: String,
+    provider: Provider,
+    questions: Arc<[Question]>,
+    /// Whether the queries keep to the pool; `None` without queries.
+    pub scoped: Option<Scoped>,
+    deletion_cost: Option<String>,
+    period: Duration,
+    /// With what was last connected, and whereby.
+    connection: Option<(Keys, Connection)>,
+    pages: Option<(Plan, Scrape)>,
+}
+
 #[derive(Clone)]
-pub(crate) enum Source {
-    Prometheus {
-        client: PrometheusClient,
-        asks: Arc<[Ask]>,
-        deletion_cost: Option<String>,
-    },
-    DecisionServer {
-        client: DecisionClient,
-        service_id: String,
-        namespace: Option<String>,
-        path: String,
-    },
-    /// What is not read yet: so many sources, all unknown.
-    Unread(usize),
+enum Connection {
+    Prometheus(PrometheusClient),
+    DecisionServer(DecisionClient),
+    Pages { pods: Access, router: Access },
 }
 
-impl Source {
-    /// The source that the scaler names. A sync must not outlast its period, so neither may a query.
-    pub(crate) fn new(transport: &Transport, scaler: &Scaler) -> Result<Self, EndpointError> {
-        let endpoint = |server: &Server| {
-            Endpoint::new(transport.clone(), server.address.as_str(), server.access.headers.expose())
-                .map(|endpoint| endpoint.within(scaler.spec.sync_period))
+/// What is read of pages. While it stays the same, an edit of the scaler keeps what was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Plan {
+    scrape: api::Scrape,
+    preset: api::Preset,
+    signals: Vec<Signal>,
+    period: Duration,
+}
+
+/// What one sync saw of the sources.
+pub(crate) struct Observed {
+    /// One for each source of the spec, in their order.
+    pub readings: Vec<Reading>,
+    /// Pods and routers that could not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl Observer {
+    /// For a generation of a scaler; `before` is the observer of the generation before it.
+    pub(crate) fn new(scaler: &Scaler, namespace: &str, before: Option<Self>) -> Self {
+        let questions = questions(scaler, namespace);
+        let (provider, period) = (scaler.provider.clone(), scaler.spec.sync_period);
+        let pages = plan(scaler, &questions).map(|(plan, preset)| {
+            let kept = before.and_then(|before| before.pages).filter(|(kept, _)| *kept == plan);
+            kept.unwrap_or_else(|| {
+                let router = plan.scrape.router.is_some();
+                let scrape = Scrape::new(preset, router, plan.signals.clone(), &plan.preset.match_labels, Scrape::window(period));
+                (plan, scrape)
+            })
+        });
+        Self {
+            namespace: namespace.to_owned(),
+            scoped: scoped(scaler, &questions),
+            provider,
+            questions: questions.into(),
+            deletion_cost: scaler.deletion_cost_query.clone(),
+            period,
+            connection: None,
+            pages,
+        }
+    }
+
+    /// Asks every source at once. `pods` are those of the target, `name` is that of the scaler.
+    pub(crate) async fn observe(&mut self, context: &Context, name: &str, pods: &[Arc<KeptPod>]) -> Observed {
+        let (questions, now) = (self.questions.clone(), context.clock.now());
+        let connection = match self.connect(context).await {
+            Ok(connection) => connection,
+            // Without credentials nothing is asked, and nothing is known.
+            Err(why) => {
+                let readings = questions.iter().map(|_| Reading::unknown(why.clone())).collect();
+                return Observed { readings, problems: vec![] };
+            }
         };
-        Ok(match (&scaler.provider, scaler.asks.as_slice()) {
-            (Provider::Prometheus(server), asks) => Self::Prometheus {
-                client: PrometheusClient::new(endpoint(server)?),
-                asks: asks.into(),
-                deletion_cost: scaler.deletion_cost_query.clone(),
+        let namespace = self.namespace.clone();
+        match connection {
+            Connection::Prometheus(client) => {
+                let mut each = Vec::with_capacity(questions.len());
+                for question in questions.iter() {
+                    each.push(timed(context, &namespace, name, ask_prometheus(&client, question)));
+                }
+                Observed { readings: join_all(each).await, problems: vec![] }
+            }
+            Connection::DecisionServer(client) => {
+                let mut each = Vec::with_capacity(questions.len());
+                for question in questions.iter() {
+                    each.push(timed(context, &namespace, name, ask_decision(&client, question)));
+                }
+                Observed { readings: join_all(each).await, problems: vec![] }
+            }
+            Connection::Pages { pods: pod_access, router: router_access } => {
+                let started = Instant::now();
+                let observed = self.read_pages(context, pods, pod_access, router_access, now).await;
+                let ok = !observed.readings.iter().any(Reading::is_unknown);
+                context.metrics.source(&namespace, name, started.elapsed().as_secs_f64(), ok);
+                observed
+            }
+        }
+    }
+
+    /// How warm each pod is, as far as somebody can tell.
+    pub(crate) async fn warmth(&self, now: Time) -> Warmth {
+        let samples = match (&self.connection, &self.deletion_cost, &self.pages) {
+            (Some((_, Connection::Prometheus(client))), Some(query), _) => match client.query_pods(query, &self.namespace).await {
+                Ok(samples) => samples,
+                Err(error) => return Warmth::Unknown(error.to_string()),
             },
-            (Provider::DecisionServer(server), [Ask::Decision { service_id, namespace, path }, ..]) => Self::DecisionServer {
-                client: DecisionClient::new(endpoint(server)?),
-                service_id: service_id.clone(),
-                namespace: namespace.clone(),
-                path: path.clone(),
-            },
-            (_, asks) => Self::Unread(asks.len()),
+            // The fuller the cache, the warmer the pod.
+            (_, _, Some((_, scrape))) => scrape.pods_with(Signal::KvCacheUsage, now),
+            _ => return Warmth::NotAsked,
+        };
+        if samples.is_empty() { Warmth::NotAsked } else { Warmth::Samples(samples) }
+    }
+
+    /// The connection with the credentials as they are now.
+    async fn connect(&mut self, context: &Context) -> Result<Connection, String> {
+        let access = match &self.provider {
+            Provider::Prometheus(server) | Provider::DecisionServer(server) => &server.access,
+            Provider::Scrape { access, .. } => access,
+        };
+        let keys = context.credentials.keys(&self.namespace, access).await.map_err(|why| why.to_string())?;
+        if let Some((with, connection)) = &self.connection
+            && *with == keys
+        {
+            return Ok(connection.clone());
+        }
+        let transport = context.credentials.transport(&keys.tls).map_err(|why| why.to_string())?;
+        // A sync must not outlast its period, so neither may a query.
+        let endpoint = |server: &api::Server| {
+            let endpoint = Endpoint::new(transport.clone(), server.address.as_str(), &keys.headers).map_err(|why| why.to_string())?;
+            Ok::<_, String>(endpoint.within(self.period))
+        };
+        let connection = match &self.provider {
+            Provider::Prometheus(server) => Connection::Prometheus(PrometheusClient::new(endpoint(server)?)),
+            Provider::DecisionServer(server) => Connection::DecisionServer(DecisionClient::new(endpoint(server)?)),
+            Provider::Scrape { scrape, .. } => {
+                let path = scrape.path.clone();
+                // Headers are for the router: pods are many, and not all of them are the user's own.
+                let pods = Access { transport: transport.clone(), path: path.clone(), headers: BTreeMap::new() };
+                Connection::Pages { pods, router: Access { transport, path, headers: keys.headers.clone() } }
+            }
+        };
+        self.connection = Some((keys, connection.clone()));
+        Ok(connection)
+    }
+
+    async fn read_pages(
+        &mut self,
+        context: &Context,
+        pods: &[Arc<KeptPod>],
+        pod_access: Access,
+        router_access: Access,
+        now: Time,
+    ) -> Observed {
+        let Some((plan, scrape)) = &mut self.pages else {
+            let why = "there is no preset, so nobody knows what the pods' metrics are called; set spec.preset";
+            return Observed { readings: self.questions.iter().map(|_| Reading::unknown(why)).collect(), problems: vec![] };
+        };
+        let mut problems = vec![];
+        let mut routers = vec![];
+        if let Some(router) = &plan.scrape.router {
+            match context.services.host(&self.namespace, &router.service).await {
+                Ok(host) => routers.push(format!("{}://{host}:{}", scheme(router.scheme), router.port)),
+                Err(why) => problems.push(Problem { name: router.service.clone(), why }),
+            }
+        }
+        let (pods, strangers) = addresses(&plan.scrape, pods);
+        problems.extend(strangers);
+        let targets = ScrapeTargets { pods, pod_access, routers, router_access };
+        scrape.sync(&targets, Scrape::deadline(self.period), now).await;
+        problems.extend(scrape.problems(now));
+        Observed { readings: self.questions.iter().map(|question| read(scrape, question, now)).collect(), problems }
+    }
+}
+
+/// What to read of pages, and with which preset's names; `None` for other providers.
+fn plan(scaler: &Scaler, questions: &[Question]) -> Option<(Plan, &'static Preset)> {
+    let Provider::Scrape { scrape, .. } = &scaler.provider else { return None };
+    let mut signals: Vec<Signal> = questions
+        .iter()
+        .flat_map(|question| match question {
+            Question::Signal(signal, _) => vec![*signal],
+            Question::Slo(_) => vec![Signal::PredictedTtft, Signal::Ttft, Signal::PredictedTpot, Signal::Tpot],
+            _ => vec![],
         })
+        .collect();
+    if scaler.spec.scale_down.victims == VictimOrder::ColdestFirst {
+        signals.push(Signal::KvCacheUsage);
     }
+    let plan = Plan { scrape: scrape.clone(), preset: scaler.preset.clone()?, signals, period: scaler.spec.sync_period };
+    Some((plan, preset_of(scaler)?))
+}
 
-    /// One reading for each source of the spec, in their order, all asked for at once.
-    pub(crate) async fn readings(&self, metrics: &Metrics, namespace: &str, name: &str) -> Vec<Reading> {
-        match self {
-            Self::Prometheus { client, asks, .. } => {
-                join_all(asks.iter().map(|ask| async move {
-                    match ask {
-                        Ask::Query(query) => timed(metrics, namespace, name, client.query_value(query)).await,
-                        _ => unread(),
-                    }
-                }))
-                .await
-            }
-            Self::Unread(count) => vec![unread(); *count],
-            Self::DecisionServer { client, service_id, namespace: wanted, path } => {
-                vec![timed(metrics, namespace, name, client.decision(service_id, wanted.as_deref(), path)).await]
-            }
-        }
-    }
-
-    /// How warm each pod of the namespace is, where there is a query for it.
-    pub(crate) async fn warmth(&self, namespace: &str) -> Warmth {
-        let Self::Prometheus { client, deletion_cost: Some(query), .. } = self else { return Warmth::NotAsked };
-        match client.query_pods(query, namespace).await {
-            Ok(samples) => Warmth::Samples(samples),
-            Err(error) => Warmth::Unknown(error.to_string()),
-        }
+fn scheme(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
     }
 }
 
-fn unread() -> Reading {
-    Reading::unknown("the operator does not read it yet")
+/// Where the pages of the ready pods are, and the pods of which nobody knows where.
+fn addresses(scrape: &api::Scrape, pods: &[Arc<KeptPod>]) -> (Vec<PodAddress>, Vec<Problem>) {
+    let (mut known, mut strange) = (vec![], vec![]);
+    for pod in pods.iter().filter(|pod| pod.ready && !pod.terminating && pod.serves_metrics()) {
+        let port = match &scrape.port {
+            Port::Number(port) => Some(*port),
+            Port::Named(name) => pod.ports.get(name).copied(),
+        };
+        match (pod.ip, port) {
+            (Some(ip), Some(port)) => {
+                known.push(PodAddress::new(&pod.name, &pod.uid, scrape.scheme == Scheme::Https, SocketAddr::new(ip, port)));
+            }
+            (None, _) => strange.push(Problem { name: pod.name.clone(), why: "is ready and has no IP address".to_owned() }),
+            (_, None) => {
+                let why = format!("has no container port named as in spec.scrape.port ({:?}); name it, or give its number", scrape.port);
+                strange.push(Problem { name: pod.name.clone(), why });
+            }
+        }
+    }
+    (known, strange)
 }
 
-async fn timed(metrics: &Metrics, namespace: &str, name: &str, ask: impl Future<Output = Reading>) -> Reading {
+async fn ask_prometheus(client: &PrometheusClient, question: &Question) -> Reading {
+    match question {
+        Question::Query(query) => client.query_value(query).await,
+        Question::Slo(slo) => ask_slo(client, slo).await,
+        Question::Unanswerable(why) => Reading::unknown(why.clone()),
+        Question::Signal(..) | Question::Decision { .. } => Reading::unknown("a Prometheus is asked in PromQL alone"),
+    }
+}
+
+async fn ask_decision(client: &DecisionClient, question: &Question) -> Reading {
+    match question {
+        Question::Decision { service_id, namespace, path } => client.decision(service_id, namespace.as_deref(), path).await,
+        _ => Reading::unknown("a decision server is asked for decisions alone"),
+    }
+}
+
+async fn ask_slo(client: &PrometheusClient, slo: &SloQuestion) -> Reading {
+    if let Some(query) = &slo.saturation {
+        return client.saturation(query, slo.traffic.as_deref()).await;
+    }
+    let traffic = async {
+        match &slo.traffic {
+            Some(query) => client.query_value(query).await,
+            None => Reading::unknown("no preset tells the requests in flight; set spec.preset, so that idleness can be proved"),
+        }
+    };
+    let quantile = |latency: &Option<LatencyQuestion>| -> OptionFuture<_> {
+        latency.as_ref().map(|latency| ask_latency(client, latency.query.clone())).into()
+    };
+    let (ttft, tpot, traffic) = tokio::join!(quantile(&slo.ttft), quantile(&slo.tpot), traffic);
+    let ttft = ttft.map(|quantile| latency_reading("the TTFT quantile", quantile, &traffic));
+    let tpot = tpot.map(|quantile| latency_reading("the TPOT quantile", quantile, &traffic));
+    saturation(slo, ttft.as_ref(), tpot.as_ref())
+}
+
+async fn ask_latency(client: &PrometheusClient, query: Option<Result<String, String>>) -> Quantile {
+    match query {
+        Some(Ok(query)) => Quantile::from(client.query_number(&query).await as Result<f64, Error>),
+        Some(Err(why)) => Quantile::Failed(why),
+        None => Quantile::Failed("there is no query".to_owned()),
+    }
+}
+
+fn read(scrape: &Scrape, question: &Question, now: Time) -> Reading {
+    match question {
+        Question::Signal(signal, aggregate) => scrape.signal(*signal, *aggregate, now),
+        Question::Slo(slo) => {
+            let latency = |asked: &Option<LatencyQuestion>, which| asked.as_ref().map(|_| scrape.latency(which, slo.quantile, now));
+            let (ttft, tpot) = (latency(&slo.ttft, Latency::Ttft), latency(&slo.tpot, Latency::Tpot));
+            saturation(slo, ttft.as_ref(), tpot.as_ref())
+        }
+        Question::Unanswerable(why) => Reading::unknown(why.clone()),
+        Question::Query(_) | Question::Decision { .. } => Reading::unknown("pages answer no queries"),
+    }
+}
+
+fn saturation(slo: &SloQuestion, ttft: Option<&Reading>, tpot: Option<&Reading>) -> Reading {
+    fn of<'a>(asked: Option<&LatencyQuestion>, reading: Option<&'a Reading>) -> Option<engine::Latency<'a>> {
+        Some(engine::Latency { reading: reading?, target: asked?.promised })
+    }
+    engine::saturation(of(slo.ttft.as_ref(), ttft), of(slo.tpot.as_ref(), tpot), slo.up_at)
+}
+
+async fn timed(context: &Context, namespace: &str, name: &str, ask: impl Future<Output = Reading>) -> Reading {
     let started = Instant::now();
     let reading = ask.await;
-    metrics.source(namespace, name, started.elapsed().as_secs_f64(), !reading.is_unknown());
+    context.metrics.source(namespace, name, started.elapsed().as_secs_f64(), !reading.is_unknown());
     reading
 }

@@ -1,6 +1,7 @@
 //! The pods of a target, as the engine looks at them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::watch::{Collection, Kept};
 const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 /// Which group of its LeaderWorkerSet a pod belongs to.
 const LWS_GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// Which of the pods of its group a pod is; the leader, which serves, is 0.
+const LWS_WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// Revision of the StatefulSet template that a pod was made from.
 const REVISION_HASH: &str = "controller-revision-hash";
 
@@ -26,6 +29,10 @@ const REVISION_HASH: &str = "controller-revision-hash";
 #[derive(Clone, Debug)]
 pub(crate) struct KeptPod {
     pub name: String,
+    pub uid: String,
+    pub ip: Option<IpAddr>,
+    /// Container ports that have a name.
+    pub ports: BTreeMap<String, u16>,
     pub labels: BTreeMap<String, String>,
     pub created: Timestamp,
     pub ready: bool,
@@ -48,8 +55,13 @@ impl Kept for KeptPod {
         let condition = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
         let created = pod.metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let ready = condition("Ready");
+        let containers = pod.spec.map(|spec| spec.containers).unwrap_or_default();
+        let ports = containers.into_iter().flat_map(|container| container.ports.unwrap_or_default());
         Self {
             name: pod.metadata.name.unwrap_or_default(),
+            uid: pod.metadata.uid.unwrap_or_default(),
+            ip: status.pod_ip.and_then(|ip| ip.parse().ok()),
+            ports: ports.filter_map(|port| Some((port.name?, u16::try_from(port.container_port).ok()?))).collect(),
             labels: pod.metadata.labels.unwrap_or_default(),
             created,
             ready: ready.is_some_and(|condition| condition.status == "True"),
@@ -72,6 +84,11 @@ fn last_transition(condition: &PodCondition) -> Option<Timestamp> {
 }
 
 impl KeptPod {
+    /// Whether the engine's metrics are on this pod. Of a LeaderWorkerSet's group only the leader serves.
+    pub(crate) fn serves_metrics(&self) -> bool {
+        self.labels.get(LWS_WORKER).is_none_or(|index| index == "0")
+    }
+
     fn seen(&self, now: Timestamp, current: bool) -> engine::Pod {
         let since = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
         engine::Pod {

@@ -11,12 +11,14 @@ use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
 use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus};
 use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas};
+use llmscaler_signals::scrape::Problem;
 use serde_json::json;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::within;
+use crate::questions::Scoped;
 
 /// Longest note of an event, in bytes; the API server takes 1 KiB.
 const EVENT_NOTE: usize = 1000;
@@ -25,6 +27,11 @@ const STATUS_MESSAGE: usize = 4000;
 
 /// The condition that sums up the others.
 const READY: &str = "Ready";
+/// The condition that says whether the queries keep to the pool.
+const QUERIES_SCOPED: &str = "QueriesScoped";
+
+/// The reason of events about pages that could not be read.
+const FAILED_SCRAPE: &str = "FailedScrape";
 
 /// By how many seconds the last activity has to move to be worth a write of its own.
 const ACTIVITY_NEWS: i64 = 30;
@@ -55,6 +62,8 @@ impl Trouble {
 pub(crate) struct Reporter {
     status: LLMScalerStatus,
     unknown: BTreeSet<String>,
+    /// Pods and routers that could not be read.
+    unreadable: BTreeSet<String>,
 }
 
 impl Reporter {
@@ -62,7 +71,7 @@ impl Reporter {
     pub(crate) fn new(scaler: &LLMScaler) -> Self {
         let status = scaler.status.clone().unwrap_or_default();
         let unknown = status.metrics.iter().filter(|metric| metric.state == MetricState::Unknown).map(|metric| metric.name.clone());
-        Self { unknown: unknown.collect(), status }
+        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), status }
     }
 
     /// When a source was last active, as far as the object knows.
@@ -71,7 +80,14 @@ impl Reporter {
     }
 
     /// Reports a decision, and the size that was written, if any. Answers whether it ended for another reason than the last one.
-    pub(crate) async fn decision(&mut self, context: &Context, scaler: &LLMScaler, decision: &Decision, written: Option<Replicas>) -> bool {
+    pub(crate) async fn decision(
+        &mut self,
+        context: &Context,
+        scaler: &LLMScaler,
+        decision: &Decision,
+        written: Option<Replicas>,
+        scoped: Option<&Scoped>,
+    ) -> bool {
         let news = self.status.decision.as_ref().is_none_or(|last| last.reason != decision.reason.as_str());
         let mut status = self.status.clone();
         status.replicas = Some(written.unwrap_or(decision.replicas).as_i32());
@@ -86,6 +102,11 @@ impl Reporter {
             self.event(context, scaler, EventType::Normal, Reason::SuccessfulRescale.as_str(), "Rescale", &decision.message).await;
         }
         let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
+        match scoped {
+            Some(scoped) => said.push(queries_scoped(scoped)),
+            // Another provider asks no queries.
+            None => status.conditions.retain(|condition| condition.type_ != QUERIES_SCOPED),
+        }
         let able = ConditionType::AbleToScale.as_str();
         for one in &said {
             // What keeps a write back may be a condition of its own, and one event is enough.
@@ -101,7 +122,7 @@ impl Reporter {
 
     /// Reports what kept a sync from a decision or from carrying it out. What was seen before stays in the status.
     pub(crate) async fn trouble(&mut self, context: &Context, scaler: &LLMScaler, trouble: Trouble, message: &str) {
-        let said = |kind| Said { kind, status: false, reason: trouble.as_str(), message: message.to_owned() };
+        let said = |kind| Said { kind, status: Some(false), reason: trouble.as_str(), message: message.to_owned() };
         self.event_on_change(context, scaler, &said(READY)).await;
         let said = match trouble {
             Trouble::InvalidSpec => vec![said(READY)],
@@ -136,13 +157,13 @@ impl Reporter {
     /// An event when a condition takes a turn that people should know of.
     async fn event_on_change(&self, context: &Context, scaler: &LLMScaler, said: &Said) {
         let before = self.status.conditions.iter().find(|condition| condition.type_ == said.kind);
-        let (held, reason) = (before.map(|c| c.status == "True"), before.map(|c| c.reason.as_str()));
-        if held == Some(said.status) && reason == Some(said.reason) {
+        if before.is_some_and(|before| before.status == word(said.status) && before.reason == said.reason) {
             return;
         }
+        let failed_before = before.is_some_and(|before| before.status == word(Some(false)));
         let harmless = [Reason::DesiredWithinRange.as_str(), Reason::ScalingDisabled.as_str()];
-        let troubling = !said.status && !harmless.contains(&said.reason);
-        let recovered = said.status && held == Some(false) && said.kind != ConditionType::ScalingLimited.as_str();
+        let troubling = said.status != Some(true) && !harmless.contains(&said.reason);
+        let recovered = said.status == Some(true) && failed_before && said.kind != ConditionType::ScalingLimited.as_str();
         // Waiting for a rollout or for pods to start is the normal course of things.
         let waiting = said.kind == ConditionType::AbleToScale.as_str();
         let weight = if troubling && !waiting { EventType::Warning } else { EventType::Normal };
@@ -166,6 +187,21 @@ impl Reporter {
             }
         }
         self.unknown = unknown;
+    }
+
+    /// Reports pods and routers whose pages could not be read, each once until it can be read again.
+    pub(crate) async fn problems(&mut self, context: &Context, scaler: &LLMScaler, problems: &[Problem]) {
+        let fresh: Vec<String> = problems
+            .iter()
+            .filter(|problem| !self.unreadable.contains(&problem.name))
+            .map(|problem| format!("{} {}", problem.name, problem.why))
+            .collect();
+        self.unreadable = problems.iter().map(|problem| problem.name.clone()).collect();
+        if !fresh.is_empty() {
+            let note = fresh.join("; ");
+            warn!("Failed to fetch pages: {note}");
+            self.event(context, scaler, EventType::Warning, FAILED_SCRAPE, "Observe", &note).await;
+        }
     }
 
     /// Publishes an event about the scaler.
@@ -199,7 +235,7 @@ pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
         ..ObjectReference::default()
     };
     publish(context, &reference, EventType::Warning, Trouble::InvalidSpec.as_str(), READY, &message).await;
-    let said = Said { kind: READY, status: false, reason: Trouble::InvalidSpec.as_str(), message };
+    let said = Said { kind: READY, status: Some(false), reason: Trouble::InvalidSpec.as_str(), message };
     set_condition(&mut conditions, said, object.metadata.generation);
     let body = json!({"status": {"conditions": conditions}});
     if let Err(error) = within(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(body))).await {
@@ -223,10 +259,20 @@ fn differs(new: &LLMScalerStatus, written: &LLMScalerStatus) -> bool {
     news || new != &LLMScalerStatus { last_active_time: new.last_active_time.clone(), ..written.clone() }
 }
 
+/// The status of a condition in the word that the API has for it.
+const fn word(status: Option<bool>) -> &'static str {
+    match status {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    }
+}
+
 /// A condition to set.
 struct Said {
     kind: &'static str,
-    status: bool,
+    /// `None` when nobody knows.
+    status: Option<bool>,
     reason: &'static str,
     message: String,
 }
@@ -234,7 +280,7 @@ struct Said {
 impl From<&Condition> for Said {
     fn from(condition: &Condition) -> Self {
         let Condition { kind, status, reason, message } = condition;
-        Self { kind: kind.as_str(), status: *status, reason: reason.as_str(), message: message.clone() }
+        Self { kind: kind.as_str(), status: Some(*status), reason: reason.as_str(), message: message.clone() }
     }
 }
 
@@ -248,12 +294,21 @@ fn ready(conditions: &[Condition]) -> Said {
     let active = conditions.iter().find(|condition| condition.kind == ConditionType::ScalingActive);
     let decisive = conditions.iter().find(fatal);
     let (reason, message) = decisive.or(active).map_or((Reason::NoChange, ""), |condition| (condition.reason, condition.message.as_str()));
-    Said { kind: READY, status: decisive.is_none(), reason: reason.as_str(), message: message.to_owned() }
+    Said { kind: READY, status: Some(decisive.is_none()), reason: reason.as_str(), message: message.to_owned() }
+}
+
+fn queries_scoped(scoped: &Scoped) -> Said {
+    let (status, reason, message) = match scoped {
+        Scoped::Yes => (Some(true), "AllScoped", "every query keeps to this target's own series"),
+        Scoped::No(why) => (Some(false), "PoolsMayMix", why.as_str()),
+        Scoped::Unknown(why) => (None, "UnreadableQuery", why.as_str()),
+    };
+    Said { kind: QUERIES_SCOPED, status, reason, message: message.to_owned() }
 }
 
 /// Sets a condition; its transition time moves only when its status flips.
 fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: Option<i64>) {
-    let status = if said.status { "True" } else { "False" };
+    let status = word(said.status);
     let before = conditions.iter().position(|condition| condition.type_ == said.kind);
     let since = before.map(|index| &conditions[index]).filter(|condition| condition.status == status);
     let condition = meta::Condition {
@@ -319,22 +374,22 @@ mod tests {
         let active = |status, reason| condition(ConditionType::ScalingActive, status, reason);
         let owned = |status, reason| condition(ConditionType::TargetOwned, status, reason);
         let sum = |conditions: &[Condition]| (ready(conditions).status, ready(conditions).reason);
-        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(true, Reason::OnlyOwner)]), (true, "ValidMetricFound"));
-        assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (false, "FailedGetMetrics"));
-        assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (true, "ScalingDisabled"), "pinned at zero on purpose");
-        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (false, "TargetOwned"));
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(true, Reason::OnlyOwner)]), (Some(true), "ValidMetricFound"));
+        assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (Some(false), "FailedGetMetrics"));
+        assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (Some(true), "ScalingDisabled"), "pinned at zero on purpose");
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (Some(false), "TargetOwned"));
     }
 
     #[test]
     fn the_transition_time_moves_when_the_status_flips() {
         let said = |status, reason| Said { kind: READY, status, reason, message: String::new() };
         let mut conditions = vec![];
-        set_condition(&mut conditions, said(true, "A"), Some(1));
+        set_condition(&mut conditions, said(Some(true), "A"), Some(1));
         let long_ago = meta::Time("2020-01-01T00:00:00Z".parse().unwrap());
         conditions[0].last_transition_time = long_ago.clone();
-        set_condition(&mut conditions, said(true, "B"), Some(2));
+        set_condition(&mut conditions, said(Some(true), "B"), Some(2));
         assert_eq!((conditions[0].reason.as_str(), &conditions[0].last_transition_time), ("B", &long_ago));
-        set_condition(&mut conditions, said(false, "C"), Some(2));
+        set_condition(&mut conditions, said(Some(false), "C"), Some(2));
         assert_ne!(conditions[0].last_transition_time, long_ago);
         assert_eq!(conditions.len(), 1);
     }

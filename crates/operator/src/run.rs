@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::runtime::events::Reporter;
-use llmscaler_signals::{TlsSettings, Transport};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -13,11 +12,13 @@ use tracing::{info, warn};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::context::Context;
+use crate::credentials::Credentials;
 use crate::health::Health;
 use crate::lease::{Claim, Election};
 use crate::metrics::Metrics;
 use crate::owners::Owners;
 use crate::serve::{MetricsOptions, ServeError, bind_health, bind_metrics};
+use crate::services::Services;
 use crate::supervisor::Supervisor;
 
 /// A loop that has shown no sign of life for so long is dead.
@@ -53,9 +54,6 @@ pub enum RunError {
     /// A server could not be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The client for Prometheus and decision servers could not be built.
-    #[error("the client for metric sources could not be built: {0}")]
-    Transport(#[from] llmscaler_signals::transport::TlsError),
     /// A server has crashed.
     #[error("one of the servers for health and metrics crashed; the process has to be started again")]
     ServerCrashed,
@@ -70,7 +68,6 @@ pub enum RunError {
 /// A port cannot be bound, or the main loop has ended.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunError> {
     let (health, metrics) = (Health::new(), Metrics::new());
-    let transport = Transport::new(&TlsSettings::default())?;
     let mut servers = JoinSet::new();
     if let Some(address) = options.health {
         servers.spawn(bind_health(address, health.clone()).await?.run(shutdown.clone()));
@@ -79,7 +76,7 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
         servers.spawn(bind_metrics(metrics_options, metrics.clone(), client.clone()).await?.run(shutdown.clone()));
     }
 
-    let operator = Operator { client, transport, health, metrics, namespace: options.namespace };
+    let operator = Operator { client, health, metrics, namespace: options.namespace };
     let scaling = async {
         match options.leader_election {
             Some(election) => operator.stand_for_election(election, &shutdown).await,
@@ -106,7 +103,6 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
 /// What outlives a term of leadership.
 struct Operator {
     client: Client,
-    transport: Transport,
     health: Health,
     metrics: Metrics,
     namespace: Option<String>,
@@ -146,7 +142,8 @@ impl Operator {
         let context = Context {
             client: self.client.clone(),
             cluster: Cluster::new(self.client.clone(), self.health.clone()),
-            transport: self.transport.clone(),
+            credentials: Credentials::new(self.client.clone()),
+            services: Services::new(self.client.clone()),
             metrics: self.metrics.clone(),
             reporter,
             clock: Clock::start(),

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::context::Context;
 use crate::dereference::{Place, Unreachable};
 use crate::metrics::WriteOutcome;
-use crate::observe::Source;
+use crate::observe::{Observed, Observer};
 use crate::report::{Reporter, Trouble};
 
 /// Watch events come in bursts; a deferred write looks again at most this often.
@@ -80,7 +80,7 @@ struct Task {
 /// A usable generation of the object.
 struct Current {
     scaler: Scaler,
-    source: Source,
+    observer: Observer,
     place: Option<Arc<Place>>,
 }
 
@@ -176,35 +176,36 @@ impl Task {
         self.object = object.clone();
         self.awaited = Awaited::Nothing;
         let before = self.current.take();
-        match self.parse(before.as_ref()) {
-            Ok(current) => {
-                self.hand_over(before.as_ref(), Some(&current.scaler));
-                self.current = Some(current);
+        match self.object.parse() {
+            Ok(scaler) => {
+                self.hand_over(before.as_ref().map(|before| &before.scaler), Some(&scaler));
+                self.current = Some(self.succeed(before, scaler));
                 if object.spec.preemption.as_ref().is_some_and(|preemption| preemption.enable == Some(true)) {
                     let note = "spec.preemption is accepted for compatibility and does nothing; remove it";
                     self.reporter.event(&self.context, object, EventType::Warning, "PreemptionIgnored", "Parse", note).await;
                 }
             }
-            Err(message) => {
-                self.hand_over(before.as_ref(), None);
-                self.reporter.trouble(&self.context, &self.object, Trouble::InvalidSpec, &message).await;
+            Err(invalid) => {
+                self.hand_over(before.as_ref().map(|before| &before.scaler), None);
+                self.reporter.trouble(&self.context, &self.object, Trouble::InvalidSpec, &invalid.to_string()).await;
             }
         }
     }
 
-    fn parse(&self, before: Option<&Current>) -> Result<Current, String> {
-        let scaler = self.object.parse().map_err(|invalid| invalid.to_string())?;
-        let source = Source::new(&self.context.transport, &scaler).map_err(|error| error.to_string())?;
-        // Watches on an unchanged target go on.
-        let place = before.filter(|before| before.scaler.target == scaler.target).and_then(|before| before.place.clone());
-        Ok(Current { scaler, source, place })
+    /// The next generation, with what goes on from the one before: the watches on an unchanged target, and what was read of pages.
+    fn succeed(&self, before: Option<Current>, scaler: Scaler) -> Current {
+        let (observer, place) = match before {
+            Some(before) => (Some(before.observer), before.place.filter(|_| before.scaler.target == scaler.target)),
+            None => (None, None),
+        };
+        Current { observer: Observer::new(&scaler, &self.namespace, observer), scaler, place }
     }
 
     /// Keeps the register of who writes which target.
-    fn hand_over(&self, before: Option<&Current>, after: Option<&Scaler>) {
+    fn hand_over(&self, before: Option<&Scaler>, after: Option<&Scaler>) {
         let owners = &self.context.owners;
         let writes = |scaler: &&Scaler| scaler.spec.mode == Mode::Auto;
-        if let Some(scaler) = before.map(|current| &current.scaler).filter(writes) {
+        if let Some(scaler) = before.filter(writes) {
             owners.remove(&self.namespace, &self.name, &scaler.target);
         }
         if let Some(scaler) = after.filter(writes) {
@@ -244,12 +245,13 @@ impl Task {
         // dereference
         let Some(current) = &mut self.current else { return Ok(()) };
         let place = current.place(&context, &self.namespace).await?;
-        let Current { scaler, source, .. } = current;
+        let Current { scaler, observer, .. } = current;
         self.versions = Some(Versions::of(&context, &place));
         let (target, replicas) = place.look(&context).await?;
 
         // observe
-        let readings = source.readings(&context.metrics, &self.namespace, &self.name).await;
+        let pods: Vec<_> = place.pods(&target).into_iter().map(|(pod, _)| pod).collect();
+        let Observed { readings, problems } = observer.observe(&context, &self.name, &pods).await;
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
         let mut workload = place.workload(&target, replicas, other_owner.clone(), Warmth::NotAsked);
 
@@ -261,7 +263,7 @@ impl Task {
         };
         let mut decision = look(&workload, &readings);
         if decision.out_of(Stage::Pace) < replicas {
-            workload.warmth = source.warmth(&self.namespace).await;
+            workload.warmth = observer.warmth(now).await;
             decision = look(&workload, &readings);
         }
         let warmth = std::mem::take(&mut workload.warmth);
@@ -284,6 +286,7 @@ impl Task {
         };
 
         // report
+        self.reporter.problems(&context, &self.object, &problems).await;
         self.settle_accounts(decision, warmth, outcome).await
     }
 
@@ -354,7 +357,8 @@ impl Task {
                     self.memory.record_write(&scaler.spec, context.clock.now(), decision.replicas, count);
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
-                let news = self.reporter.decision(context, &self.object, &decision, written).await;
+                let scoped = self.current.as_ref().and_then(|current| current.observer.scoped.as_ref());
+                let news = self.reporter.decision(context, &self.object, &decision, written, scoped).await;
                 if decision.deferred() && written.is_none() {
                     if news {
                         info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);
