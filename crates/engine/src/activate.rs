@@ -12,7 +12,7 @@ pub(crate) fn activate(spec: &Spec, current: Replicas, proposed: Replicas, activ
                 let count = proposed.max(Replicas::ONE);
                 Step::new(count, Reason::Active, format!("there is demand, so a fleet of zero wakes with {count}"))
             }
-            Activity::Inactive => Step::new(Replicas::ZERO, Reason::Idle, "no source is active, so a fleet of zero stays at zero"),
+            Activity::Inactive => Step::new(Replicas::ZERO, Reason::Idle, "no source is active, so none asks a fleet of zero to wake"),
             Activity::Unknown => Step::new(
                 Replicas::ZERO,
                 Reason::ActivityUnknown,

@@ -1,5 +1,6 @@
 //! Stage *guard*: reasons to wait with a write.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::decide::Step;
@@ -32,21 +33,22 @@ fn rollout(workload: &Workload, paced: Replicas) -> Option<Step> {
     Some(Step::new(current, Reason::RolloutInProgress, format!("{paced} waits for the rollout of the target to finish: {why}")))
 }
 
-/// A fleet shrinks only when all of it serves. Replicas that have been stuck for long are removable all the same, being the
+/// A fleet shrinks only when all of it serves. Replicas that have been stuck for long are removable all the same where they are the
 /// first to go, and a fleet above its maximum is brought down to it whatever its state.
 fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> {
     let (current, ready) = (workload.replicas, workload.ready);
     if ready == current && workload.terminating == 0 {
         return None;
     }
-    let stuck = workload.live_pods().filter(|pod| is_stuck(pod)).count();
-    let stuck = u32::try_from(stuck).unwrap_or(u32::MAX).min(current.minus(ready.get()).get());
+    let stuck = stuck_that_go_first(workload).min(current.minus(ready.get()).get());
     let only_stuck = workload.terminating == 0 && ready < current && ready.plus(stuck) >= current;
     let removable = if only_stuck { stuck } else { 0 };
     let least = current.minus(removable);
     let least = if bounds.exceeded_by(current) { least.min(bounds.max) } else { least };
     let why = if workload.terminating > 0 {
         format!("{} pods are still shutting down", workload.terminating)
+    } else if ready > current {
+        format!("{ready} replicas are ready, {} more than it should have", ready.minus(current.get()))
     } else {
         format!("{ready} of {current} replicas are ready")
     };
@@ -58,6 +60,19 @@ fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> 
         return None;
     }
     Some(Step::new(out, Reason::NotSettled, format!("{paced} is asked for, but the fleet keeps {out} until it is settled: {why}")))
+}
+
+/// How many stuck replicas a smaller size would remove, and no others. A workload that removes the highest ordinal first removes a
+/// replica that serves before one that is stuck below it.
+fn stuck_that_go_first(workload: &Workload) -> u32 {
+    let mut live: Vec<&Pod> = workload.live_pods().collect();
+    let stuck = if live.iter().any(|pod| pod.ordinal.is_some()) {
+        live.sort_by_key(|pod| Reverse(pod.ordinal));
+        live.iter().take_while(|pod| is_stuck(pod)).count()
+    } else {
+        live.iter().filter(|pod| is_stuck(pod)).count()
+    };
+    u32::try_from(stuck).unwrap_or(u32::MAX)
 }
 
 fn is_stuck(pod: &Pod) -> bool {

@@ -59,8 +59,25 @@ pub struct Pod {
     pub unschedulable: bool,
     /// The deletion cost that it carries apart from a mark of ours; 0 when it carries none.
     pub deletion_cost: i32,
+    /// Its place in a workload that always removes the highest one first, as a StatefulSet does; `None` where pods that do not serve
+    /// go first.
+    pub ordinal: Option<u32>,
     /// Whether it belongs to the newest revision, the only one that scale-down removes pods of.
     pub current: bool,
+}
+
+impl Pod {
+    /// The ordinal at the end of the name of a StatefulSet's pod or a LeaderWorkerSet's group.
+    ///
+    /// ```
+    /// use llmscaler_engine::Pod;
+    /// assert_eq!(Pod::ordinal_in("vllm-12"), Some(12));
+    /// assert_eq!(Pod::ordinal_in("vllm-6fb6c7b4ff-fgx2f"), None);
+    /// ```
+    #[must_use]
+    pub fn ordinal_in(name: &str) -> Option<u32> {
+        name.rsplit_once('-')?.1.parse().ok()
+    }
 }
 
 /// What was learned of how warm each pod is: the lower, the colder.

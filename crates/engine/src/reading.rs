@@ -83,7 +83,8 @@ impl Reading {
     /// An unknown reading with its reason.
     #[must_use]
     pub fn unknown(why: impl Into<String>) -> Self {
-        Self::Unknown(why.into())
+        let why = why.into();
+        Self::Unknown(if why.trim().is_empty() { "no reason was given".to_owned() } else { why })
     }
 
     /// Whether the signal could not be measured.

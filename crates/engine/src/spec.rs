@@ -43,7 +43,7 @@ impl Bounds {
         count.max(self.min).min(self.max)
     }
 
-    /// Whether `count` is above the maximum, where no guard but ownership may hold a target.
+    /// Whether `count` is above the maximum, where an unsettled fleet is no reason to wait.
     #[must_use]
     pub fn exceeded_by(self, count: Replicas) -> bool {
         count > self.max

@@ -99,6 +99,7 @@ impl KeptPod {
             terminating: self.terminating,
             unschedulable: self.unschedulable,
             deletion_cost: self.mark.own_cost(),
+            ordinal: None,
             current,
         }
     }
@@ -168,14 +169,16 @@ pub(crate) fn pods_of(
 /// The replicas as the engine looks at them: pods, or groups of pods for a LeaderWorkerSet.
 pub(crate) fn replicas_of(kind: &str, pods: &[(Arc<KeptPod>, bool)], now: Timestamp) -> Vec<engine::Pod> {
     let seen = pods.iter().map(|(pod, current)| pod.seen(now, *current));
-    if kind != "LeaderWorkerSet" {
-        return seen.collect();
+    match kind {
+        "LeaderWorkerSet" => {}
+        "StatefulSet" => return seen.map(|pod| engine::Pod { ordinal: engine::Pod::ordinal_in(&pod.name), ..pod }).collect(),
+        _ => return seen.collect(),
     }
     // A group serves when all its pods do, so it is as its worst pod is.
     let mut groups: BTreeMap<String, engine::Pod> = BTreeMap::new();
     for (pod, (kept, _)) in seen.zip(pods) {
         let index = kept.labels.get(LWS_GROUP).cloned().unwrap_or_default();
-        let group = groups.entry(index).or_insert_with(|| pod.clone());
+        let group = groups.entry(index.clone()).or_insert_with(|| engine::Pod { ordinal: index.parse().ok(), ..pod.clone() });
         group.ready &= pod.ready;
         group.unready_for = group.unready_for.max(pod.unready_for);
         group.terminating |= pod.terminating;

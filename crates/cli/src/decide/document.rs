@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use llmscaler_api::{Invalid, Scaler, parse_json};
-use llmscaler_engine::{Memory, Replicas, Time, Warmth, Workload};
+use llmscaler_engine::{Memory, Pod, Replicas, Time, Warmth, Workload};
 use serde_json::Value;
 
 use super::fleet::Fleet;
@@ -73,6 +73,12 @@ fn read(document: &Value) -> Result<Document, Invalid> {
     let mut ticks: Vec<Tick> = Vec::new();
     for node in list.list()? {
         ticks.push(tick(&node, &readings, fleet.is_some(), ticks.last())?);
+    }
+    if matches!(scaler.target.kind.as_str(), "StatefulSet" | "LeaderWorkerSet") {
+        // These remove the highest ordinal first.
+        for pod in ticks.iter_mut().filter_map(|tick| tick.target.as_mut()).flat_map(|target| &mut target.pods) {
+            pod.ordinal = Pod::ordinal_in(&pod.name);
+        }
     }
     if ticks.is_empty() {
         return Err(list.invalid("is empty; write what is seen at a sync, such as - {at: 0, target: {replicas: 4}, readings: {…}}"));

@@ -80,6 +80,7 @@ impl Fleet {
             terminating: false,
             unschedulable: false,
             deletion_cost: 0,
+            ordinal: None,
             current: true,
         };
         self.starting.iter().flat_map(|(created, count)| (0..*count).map(|_| pod(*created))).collect()

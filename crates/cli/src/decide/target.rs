@@ -89,6 +89,7 @@ fn pod(node: &Node<'_>) -> Result<Pod, Invalid> {
         terminating: flag("terminating")?.unwrap_or(false),
         unschedulable,
         deletion_cost: i32::try_from(cost).unwrap_or(0),
+        ordinal: None,
         current: true,
     })
 }

@@ -58,6 +58,7 @@ pub(crate) fn pods(names: &[&str]) -> Vec<Pod> {
         terminating: false,
         unschedulable: false,
         deletion_cost: 0,
+        ordinal: None,
         current: true,
     };
     names.iter().enumerate().map(pod).collect()

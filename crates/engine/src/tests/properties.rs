@@ -75,12 +75,12 @@ fn any_reading() -> impl Strategy<Value = Reading> {
 }
 
 prop_compose! {
-    fn any_pod()(age in 0..2000u64, share in 0..=10u64, flags in any::<[bool; 4]>(), cost in select(vec![0, 0, 5, -200, i32::MIN])) -> Pod {
+    fn any_pod()(age in 0..2000u64, share in 0..=10u64, flags in any::<[bool; 4]>(), cost in select(vec![0, 0, 5, -200, i32::MIN]), ordinal in prop::option::weighted(0.2, 0..6u32)) -> Pod {
         let [ready, terminating, unschedulable, current] = flags;
         Pod {
             name: format!("p{age}-{share}"), age: Duration::from_secs(age), ready,
             unready_for: if ready { Duration::ZERO } else { Duration::from_secs(age * share / 10) },
-            terminating, unschedulable: unschedulable && !ready, deletion_cost: cost, current,
+            terminating, unschedulable: unschedulable && !ready, deletion_cost: cost, ordinal, current,
         }
     }
 }

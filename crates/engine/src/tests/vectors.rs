@@ -197,6 +197,21 @@ fn settle_guard() {
 }
 
 #[test]
+fn a_stuck_replica_that_would_not_go_first_is_waited_for() {
+    let with = |stuck: usize| {
+        let mut fleet = Fleet::running(spec(&[1.0]), 4, 3);
+        fleet.workload.pods = pods(&["v-0", "v-1", "v-2", "v-3"]);
+        for (ordinal, pod) in (0..).zip(&mut fleet.workload.pods) {
+            pod.ordinal = Some(ordinal);
+        }
+        (fleet.workload.pods[stuck].ready, fleet.workload.pods[stuck].unready_for) = (false, Duration::from_secs(900));
+        fleet.sync_value(0, 0.5)
+    };
+    assert_eq!(with(3), 3, "v-3 goes first");
+    assert_eq!(with(0), 4, "the size 3 would remove v-3, which serves");
+}
+
+#[test]
 fn settled_later() {
     let mut fleet = Fleet::running(spec(&[0.5]), 5, 3);
     assert_eq!(fleet.sync_value(0, 0.0), 5);
