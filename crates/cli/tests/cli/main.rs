@@ -8,3 +8,4 @@ mod following;
 mod pages;
 mod reference_operator;
 mod running;
+mod slo;
