@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::lease::WRITE_MARGIN;
+use crate::report::shortened;
 
 /// For one call, retries on 429 and 503 included. Not longer than what is left of a lease when a claim to it ends, so that no write
 /// outlives the leadership that it was begun under.
@@ -32,12 +33,20 @@ impl CallError {
     }
 }
 
-/// The error in words for people: where the API server has said something, that alone.
+/// Longest account of an error, in bytes. A proxy in front of the API server answers with whole pages.
+const LONGEST: usize = 300;
+
+/// The error in words for people, on one line: where the API server has said something, that alone.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => with_causes(other),
+        kube::Error::Api(status) if !status.message.is_empty() => line(&status.message),
+        other => line(&with_causes(other)),
     }
+}
+
+/// The text on one line, cut if it is too long for one.
+pub(crate) fn line(text: &str) -> String {
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), LONGEST)
 }
 
 /// An error with what caused it: "client error (Connect)" alone does not tell a wrong name from a closed port. Some errors repeat their
@@ -71,6 +80,15 @@ mod tests {
     fn an_error_is_what_the_api_server_said() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
         assert_eq!(CallError::Api(kube::Error::Api(status.boxed())).to_string(), "pods is forbidden");
+    }
+
+    #[test]
+    fn a_page_of_a_proxy_becomes_one_short_line() {
+        let page = format!("<html>\r\n<head>\n\t<title>502 Bad Gateway</title>\n{}", "<p>é</p>\n".repeat(100));
+        let status = kube::core::Status::failure(&page, "Failed to parse error data").with_code(502);
+        let told = words(&kube::Error::Api(status.boxed()));
+        assert!(told.starts_with("<html> <head> <title>502 Bad Gateway</title> <p>é</p> <p>"), "{told}");
+        assert!(told.len() <= LONGEST && told.ends_with('…') && !told.contains(['\n', '\r', '\t']), "{told}");
     }
 
     #[test]

@@ -353,7 +353,7 @@ fn decision_status(decision: &Decision) -> DecisionStatus {
 }
 
 /// The text, cut at a character if it is longer than `most` bytes.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

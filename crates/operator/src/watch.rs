@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
-use crate::deadline::words;
+use crate::deadline::{line, words};
 use crate::health::Part;
 
 /// How often a quiet watch shows that its task is alive.
@@ -45,7 +45,8 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    by_name: HashMap<String, Arc<T>>,
+    /// In the order of their names, so that whoever looks twice sees the same.
+    by_name: BTreeMap<String, Arc<T>>,
     by_owner: HashMap<String, BTreeMap<String, Arc<T>>>,
     /// Whether a full list has been seen, without which an empty collection means nothing.
     listed: bool,
@@ -54,7 +55,7 @@ struct State<T> {
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { by_name: HashMap::new(), by_owner: HashMap::new(), listed: false, failure: None }
+        Self { by_name: BTreeMap::new(), by_owner: HashMap::new(), listed: false, failure: None }
     }
 }
 
@@ -113,12 +114,12 @@ impl<T: Kept> Collection<T> {
         self.read(|state| state.by_name.get(name).cloned())
     }
 
-    /// The objects that the controller with this UID owns.
+    /// The objects that the controller with this UID owns, by name.
     pub(crate) fn owned_by(&self, uid: &str) -> Vec<Arc<T>> {
         self.read(|state| state.by_owner.get(uid).map(|owned| owned.values().cloned().collect()).unwrap_or_default())
     }
 
-    /// Those that `wanted` picks.
+    /// Those that `wanted` picks, by name.
     pub(crate) fn select(&self, wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         self.read(|state| state.by_name.values().filter(|kept| wanted(kept)).cloned().collect())
     }
@@ -185,7 +186,7 @@ pub(crate) fn words_of_watch(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
             words(error)
         }
-        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::WatchError(status) => line(&status.message),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
@@ -278,5 +279,13 @@ mod tests {
         ]);
         assert_eq!((maps.owned_by("x").len(), maps.owned_by("y").len()), (0, 1));
         assert_eq!(maps.select(|_| true).len(), 1);
+    }
+
+    #[test]
+    fn objects_come_in_the_order_of_their_names() {
+        let names = ["d", "a", "e", "c", "b", "f", "h", "g"];
+        let maps = after(names.map(|name| Event::Apply(map(name, Some(name)))).into());
+        let found: Vec<_> = maps.select(|_| true).iter().filter_map(|map| map.owner.clone()).collect();
+        assert_eq!(found, ["a", "b", "c", "d", "e", "f", "g", "h"]);
     }
 }
