@@ -1,10 +1,11 @@
 //! From the resource as written to what the engine decides on.
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use llmscaler_engine as engine;
-use url::Url;
+use url::{Host, Url};
 
 use crate::ask::Ask;
 use crate::behavior::Behavior;
@@ -214,8 +215,10 @@ impl LLMScalerSpec {
         let given = self.scale_down.clone().unwrap_or_default();
         let window = given.stabilization_window_seconds.unwrap_or(0);
         let max_step = given.max_step_replicas.unwrap_or(0);
-        // Only a ReplicaSet heeds a pod's deletion cost; the others delete by ordinal.
-        let coldest_first = given.behavior == ScaleDownBehavior::CacheAware && target.kind == "Deployment";
+        // Only a ReplicaSet heeds a pod's deletion cost; the others delete by ordinal, and nobody knows what a Deployment of another
+        // group does.
+        let replica_sets = target.group == "apps" && target.kind == "Deployment";
+        let coldest_first = given.behavior == ScaleDownBehavior::CacheAware && replica_sets;
         Ok(engine::ScaleDown {
             window: seconds("spec.scaleDown.stabilizationWindowSeconds", window, rules::WINDOW.message)?,
             max_step: NonZeroU32::new(count("spec.scaleDown.maxStepReplicas", max_step, rules::MAX_STEP)?),
@@ -264,7 +267,31 @@ pub(crate) fn address(text: &str) -> Result<Url, Invalid> {
     if !http || rest.starts_with('/') || text.contains(|c: char| matches!(c, '?' | '#') || c.is_ascii_whitespace()) {
         return Err(invalid());
     }
-    Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)
+    let url = Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)?;
+    if names_link_local(&url) {
+        let host = url.host_str().unwrap_or_default();
+        let message = format!("{host:?} is a link-local address, and these are refused; write the address of a Service");
+        return Err(Invalid::new("spec.serverAddress", message));
+    }
+    Ok(url)
+}
+
+/// Whether the host is written as an address in 169.254.0.0/16, where cloud providers hand out credentials, or in fe80::/10, also when
+/// it is an IPv4 address in the clothes of IPv6: mapped, compatible, or behind NAT64. The connection itself refuses names that lead
+/// there as well.
+fn names_link_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_link_local(),
+        Some(Host::Ipv6(address)) => {
+            let nat64 = match address.octets() {
+                [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] => Some([a, b, c, d].into()),
+                _ => None,
+            };
+            let embedded: Option<Ipv4Addr> = address.to_ipv4().or(nat64);
+            address.is_unicast_link_local() || embedded.is_some_and(|address| address.is_link_local())
+        }
+        Some(Host::Domain(_)) | None => false,
+    }
 }
 
 fn decision(given: Option<&CustomProvider>) -> Result<Ask, Invalid> {
@@ -401,17 +428,19 @@ mod tests {
     #[test]
     fn the_coldest_pods_are_chosen_only_where_the_cluster_heeds_it() {
         let down = |kind: &str, behavior: &str| {
+            let (group, kind) = kind.split_once('/').unwrap();
             let scaler = parsed(json!({
-                "targetRef": {"apiVersion": "g/v1", "kind": kind, "name": "vllm"},
+                "targetRef": {"apiVersion": format!("{group}/v1"), "kind": kind, "name": "vllm"},
                 "scaleDown": {"behavior": behavior, "deletionCostQuery": "kv", "maxStepReplicas": 2, "stabilizationWindowSeconds": 180},
             }));
             assert_eq!(scaler.spec.scale_down.max_step, NonZeroU32::new(2));
             assert_eq!(scaler.spec.scale_down.window, Duration::from_secs(180));
             (scaler.spec.scale_down.victims, scaler.deletion_cost_query)
         };
-        assert_eq!(down("Deployment", "CacheAware"), (VictimOrder::ColdestFirst, Some("kv".into())));
-        assert_eq!(down("Deployment", "None"), (VictimOrder::Workload, None));
-        assert_eq!(down("StatefulSet", "CacheAware"), (VictimOrder::Workload, None));
+        assert_eq!(down("apps/Deployment", "CacheAware"), (VictimOrder::ColdestFirst, Some("kv".into())));
+        assert_eq!(down("apps/Deployment", "None"), (VictimOrder::Workload, None));
+        assert_eq!(down("apps/StatefulSet", "CacheAware"), (VictimOrder::Workload, None));
+        assert_eq!(down("example.com/Deployment", "CacheAware"), (VictimOrder::Workload, None));
     }
 
     #[test]
@@ -437,6 +466,17 @@ mod tests {
             ["host:9090", "http:host", "http:/host", "http:///host", "http://:9090", "http://host:99999", "http://ho st", "file:///x"]
         {
             assert_eq!(address(given).unwrap_err().field, "spec.serverAddress", "{given}");
+        }
+    }
+
+    #[test]
+    fn link_local_addresses_are_refused_in_every_disguise() {
+        for given in ["169.254.169.254", "2852039166:80", "0xa9.254.0.1", "[fe80::1]", "[::ffff:169.254.0.1]", "[64:ff9b::a9fe:a9fe]"] {
+            let refusal = address(&format!("http://{given}/latest")).unwrap_err();
+            assert!(refusal.message.contains("is a link-local address, and these are refused"), "{given}: {refusal}");
+        }
+        for given in ["169.253.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "metadata.google.internal"] {
+            assert!(address(&format!("http://{given}")).is_ok(), "{given}");
         }
     }
 

@@ -101,12 +101,12 @@ impl Place {
 
     /// The target's pods, each with whether it is of the newest template.
     pub(crate) fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
-        pods_of(&self.target.kind, &self.target.name, target, &self.pods.pods, &self.pods.replica_sets)
+        pods_of(&self.target.name, target, &self.pods.pods, &self.pods.replica_sets)
     }
 
     /// The workload as the engine looks at it.
     pub(crate) fn workload(&self, target: &Target, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
-        let pods = replicas_of(&self.target.kind, &self.pods(target), Timestamp::now());
+        let pods = replicas_of(target.kind, &self.pods(target), Timestamp::now());
         let leaving = pods.iter().filter(|pod| pod.terminating).count();
         Workload {
             identity: Some(target.uid.clone()),

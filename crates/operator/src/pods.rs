@@ -13,7 +13,7 @@ use kube::core::SelectorExt;
 use llmscaler_engine as engine;
 
 use crate::marks::Mark;
-use crate::target::{Newest, Target, controller};
+use crate::target::{KnownKind, Newest, Target, controller};
 use crate::watch::{Collection, Kept};
 
 /// Name of the LeaderWorkerSet that a pod belongs to.
@@ -89,6 +89,11 @@ impl KeptPod {
         self.labels.get(LWS_WORKER).is_none_or(|index| index == "0")
     }
 
+    /// The number in a label; what has none comes last.
+    fn index(&self, label: &str) -> u64 {
+        self.labels.get(label).and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
+    }
+
     fn seen(&self, now: Timestamp, current: bool) -> engine::Pod {
         let since = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
         engine::Pod {
@@ -129,16 +134,16 @@ impl Kept for KeptReplicaSet {
     }
 }
 
-/// The pods of a target with whether each is of the newest template; by ownership where the kind is known, else by selector.
+/// The pods of a target with whether each is of the newest template; by ownership where the kind is known, else by selector. While
+/// nothing changes they come in the same order.
 pub(crate) fn pods_of(
-    kind: &str,
     name: &str,
     target: &Target,
     pods: &Collection<KeptPod>,
     replica_sets: &Collection<KeptReplicaSet>,
 ) -> Vec<(Arc<KeptPod>, bool)> {
-    let mut found: Vec<(Arc<KeptPod>, bool)> = match kind {
-        "Deployment" => {
+    let mut found: Vec<(Arc<KeptPod>, bool)> = match target.kind {
+        KnownKind::Deployment => {
             let newest = |set: &KeptReplicaSet| match &target.newest {
                 Newest::ReplicaSetRevision(revision) => set.revision.as_ref() == Some(revision),
                 _ => false,
@@ -146,18 +151,18 @@ pub(crate) fn pods_of(
             let sets = replica_sets.owned_by(&target.uid);
             sets.iter().flat_map(|set| pods.owned_by(&set.uid).into_iter().map(|pod| (pod, newest(set)))).collect()
         }
-        "StatefulSet" => {
+        KnownKind::StatefulSet => {
             let newest = |pod: &KeptPod| match &target.newest {
                 Newest::RevisionHash(hash) => pod.labels.get(REVISION_HASH) == Some(hash),
                 _ => true,
             };
             pods.owned_by(&target.uid).into_iter().map(|pod| (pod.clone(), newest(&pod))).collect()
         }
-        "LeaderWorkerSet" => {
+        KnownKind::LeaderWorkerSet => {
             let members = pods.select(|pod| pod.labels.get(LWS_NAME).is_some_and(|set| set == name));
             members.into_iter().map(|pod| (pod, true)).collect()
         }
-        _ => match &target.selector {
+        KnownKind::ForeignDeployment | KnownKind::Other => match &target.selector {
             Some(selector) => pods.select(|pod| selector.matches(&pod.labels)).into_iter().map(|pod| (pod, true)).collect(),
             None => vec![],
         },
@@ -167,24 +172,26 @@ pub(crate) fn pods_of(
 }
 
 /// The replicas as the engine looks at them: pods, or groups of pods for a LeaderWorkerSet.
-pub(crate) fn replicas_of(kind: &str, pods: &[(Arc<KeptPod>, bool)], now: Timestamp) -> Vec<engine::Pod> {
-    let seen = pods.iter().map(|(pod, current)| pod.seen(now, *current));
-    match kind {
-        "LeaderWorkerSet" => {}
-        "StatefulSet" => return seen.map(|pod| engine::Pod { ordinal: engine::Pod::ordinal_in(&pod.name), ..pod }).collect(),
-        _ => return seen.collect(),
+pub(crate) fn replicas_of(kind: KnownKind, pods: &[(Arc<KeptPod>, bool)], now: Timestamp) -> Vec<engine::Pod> {
+    let seen = |(pod, current): &(Arc<KeptPod>, bool)| pod.seen(now, *current);
+    if kind != KnownKind::LeaderWorkerSet {
+        return pods.iter().map(seen).collect();
     }
-    // A group serves when all its pods do, so it is as its worst pod is.
-    let mut groups: BTreeMap<String, engine::Pod> = BTreeMap::new();
-    for (pod, (kept, _)) in seen.zip(pods) {
-        let index = kept.labels.get(LWS_GROUP).cloned().unwrap_or_default();
-        let group = groups.entry(index.clone()).or_insert_with(|| engine::Pod { ordinal: index.parse().ok(), ..pod.clone() });
-        group.ready &= pod.ready;
-        group.unready_for = group.unready_for.max(pod.unready_for);
-        group.terminating |= pod.terminating;
-        group.unschedulable |= pod.unschedulable;
-    }
-    groups.into_values().collect()
+    let mut members: Vec<_> = pods.iter().collect();
+    members.sort_by_key(|(pod, _)| (pod.index(LWS_GROUP), pod.index(LWS_WORKER), pod.name.clone()));
+    // A group has the name and the age of its leader. It serves when all its pods do, so it is as its worst pod is.
+    let groups = members.chunk_by(|(a, _), (b, _)| a.labels.get(LWS_GROUP) == b.labels.get(LWS_GROUP));
+    groups
+        .filter_map(|group| {
+            group.iter().map(|member| seen(member)).reduce(|leader, pod| engine::Pod {
+                ready: leader.ready && pod.ready,
+                unready_for: leader.unready_for.max(pod.unready_for),
+                terminating: leader.terminating || pod.terminating,
+                unschedulable: leader.unschedulable || pod.unschedulable,
+                ..leader
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -230,8 +237,34 @@ mod tests {
             (Arc::new(kept), true)
         };
         let pods = [member("0", "0", "True"), member("0-1", "0", "False"), member("1", "1", "True")];
-        let groups = replicas_of("LeaderWorkerSet", &pods, at("2026-01-01T00:20:00Z"));
+        let groups = replicas_of(KnownKind::LeaderWorkerSet, &pods, at("2026-01-01T00:20:00Z"));
         assert_eq!(groups.iter().map(|group| group.ready).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(replicas_of("StatefulSet", &pods, at("2026-01-01T00:20:00Z")).len(), 3);
+        assert_eq!(replicas_of(KnownKind::StatefulSet, &pods, at("2026-01-01T00:20:00Z")).len(), 3);
+    }
+
+    #[test]
+    fn a_group_is_called_after_its_leader_in_whatever_order_its_pods_come() {
+        let member = |name: &str, group: &str, worker: &str, created: &str| {
+            let labels = json!({LWS_GROUP: group, LWS_WORKER: worker});
+            let metadata = json!({"name": name, "creationTimestamp": created, "labels": labels});
+            (Arc::new(pod(name, json!({"metadata": metadata}))), true)
+        };
+        let mut pods: Vec<_> = (0..12)
+            .flat_map(|group| {
+                let (leader, index) = (format!("fleet-{group}"), group.to_string());
+                [
+                    member(&format!("{leader}-1"), &index, "1", "2026-01-01T00:01:00Z"),
+                    member(&leader, &index, "0", "2026-01-01T00:02:00Z"),
+                    member(&format!("{leader}-10"), &index, "10", "2026-01-01T00:00:00Z"),
+                ]
+            })
+            .collect();
+        for _ in 0..pods.len() {
+            pods.rotate_left(1);
+            let groups = replicas_of(KnownKind::LeaderWorkerSet, &pods, at("2026-01-01T00:10:00Z"));
+            let names: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
+            assert_eq!(names, (0..12).map(|group| format!("fleet-{group}")).collect::<Vec<_>>());
+            assert!(groups.iter().all(|group| group.age == Duration::from_secs(480)), "as old as the leader");
+        }
     }
 }

@@ -1,16 +1,48 @@
 //! What the API object of a target says of its size and state.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, TypeMeta};
 use kube::core::Selector;
 use llmscaler_engine::{Replicas, Rollout, RolloutCounts};
 use serde_json::Value;
 
 use crate::watch::Kept;
 
+/// The kinds of which more is known than that they have a size. A kind is a name within its group: that a StatefulSet of OpenKruise is
+/// called like one of Kubernetes does not make it work alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KnownKind {
+    /// `apps`: its pods belong to ReplicaSets.
+    Deployment,
+    /// A Deployment of another group. Its rollouts are read from the counts of a Deployment, as document A does (B-30: "any API
+    /// group"); nothing else is taken for granted.
+    ForeignDeployment,
+    /// `apps`: its pods are its own.
+    StatefulSet,
+    /// `leaderworkerset.x-k8s.io`: a replica is a group of pods.
+    LeaderWorkerSet,
+    /// Judged by the usual status, and its pods found by its selector.
+    Other,
+}
+
+impl KnownKind {
+    fn of(types: Option<&TypeMeta>) -> Self {
+        let Some(TypeMeta { api_version, kind }) = types else { return Self::Other };
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        match (group, kind.as_str()) {
+            ("apps", "Deployment") => Self::Deployment,
+            (_, "Deployment") => Self::ForeignDeployment,
+            ("apps", "StatefulSet") => Self::StatefulSet,
+            ("leaderworkerset.x-k8s.io", "LeaderWorkerSet") => Self::LeaderWorkerSet,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// What the API object of a target says of its size and state.
 #[derive(Debug)]
 pub(crate) struct Target {
+    pub kind: KnownKind,
     pub uid: String,
     /// `spec.replicas`; `None` for a kind that has it elsewhere or not at all.
     pub replicas: Option<Replicas>,
@@ -55,16 +87,17 @@ impl Target {
     /// Reads what matters from the object; fields that are missing count as in document A.
     pub(crate) fn of(object: &DynamicObject) -> Self {
         let data = &object.data;
-        let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+        let kind = KnownKind::of(object.types.as_ref());
         let generation = object.metadata.generation.unwrap_or(0);
         let revision = object.metadata.annotations.as_ref().and_then(|map| map.get("deployment.kubernetes.io/revision"));
         let newest = match (kind, revision, text(data, "/status/updateRevision")) {
-            ("Deployment", Some(revision), _) => Newest::ReplicaSetRevision(revision.clone()),
-            ("StatefulSet", _, Some(revision)) => Newest::RevisionHash(revision.to_owned()),
+            (KnownKind::Deployment, Some(revision), _) => Newest::ReplicaSetRevision(revision.clone()),
+            (KnownKind::StatefulSet, _, Some(revision)) => Newest::RevisionHash(revision.to_owned()),
             _ => Newest::All,
         };
         let selector = data.pointer("/spec/selector").cloned().and_then(|value| serde_json::from_value::<LabelSelector>(value).ok());
         Self {
+            kind,
             uid: object.metadata.uid.clone().unwrap_or_default(),
             replicas: count(data, "/spec/replicas"),
             ready: count(data, "/status/readyReplicas").unwrap_or_default(),
@@ -101,7 +134,7 @@ fn condition<'a>(data: &'a Value, kind: &str, status: &str) -> Option<&'a Value>
     conditions.iter().find(|c| text(c, "/type") == Some(kind) && text(c, "/status") == Some(status))
 }
 
-fn rollout(kind: &str, generation: i64, data: &Value) -> Rollout {
+fn rollout(kind: KnownKind, generation: i64, data: &Value) -> Rollout {
     let spec = count(data, "/spec/replicas").unwrap_or(Replicas::ONE);
     let counts = RolloutCounts {
         generation,
@@ -114,8 +147,8 @@ fn rollout(kind: &str, generation: i64, data: &Value) -> Rollout {
     // Only whether the newest spec has been seen counts.
     let settled = RolloutCounts { wanted: Replicas::ZERO, replicas: Replicas::ZERO, ..counts };
     match kind {
-        "Deployment" => failed(data, counts.phase()),
-        "StatefulSet" => {
+        KnownKind::Deployment | KnownKind::ForeignDeployment => failed(data, counts.phase()),
+        KnownKind::StatefulSet => {
             let rolling = text(data, "/status/currentRevision") != text(data, "/status/updateRevision");
             // OnDelete waits for people, not for time.
             if !rolling || text(data, "/spec/updateStrategy/type") == Some("OnDelete") {
@@ -124,12 +157,12 @@ fn rollout(kind: &str, generation: i64, data: &Value) -> Rollout {
             let partition = count(data, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default().get();
             RolloutCounts { wanted: counts.replicas.min(spec).minus(partition), keeps_old: partition > 0, ..counts }.phase()
         }
-        "LeaderWorkerSet" => match condition(data, "UpdateInProgress", "True") {
+        KnownKind::LeaderWorkerSet => match condition(data, "UpdateInProgress", "True") {
             Some(update) => Rollout::InProgress(text(update, "/message").unwrap_or("its groups are being updated").to_owned()),
             None => RolloutCounts { observed_generation: observed(data, generation), ..settled }.phase(),
         },
         // A kind of which nothing else is known: what it does report counts.
-        _ => RolloutCounts { observed_generation: observed(data, generation), ..settled }.phase(),
+        KnownKind::Other => RolloutCounts { observed_generation: observed(data, generation), ..settled }.phase(),
     }
 }
 
@@ -156,8 +189,14 @@ mod tests {
     use super::*;
 
     fn target(kind: &str, spec: Value, status: Value) -> Target {
-        let metadata = json!({"name": "x", "uid": "u", "generation": 2});
-        let object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status});
+        let group = if kind == "LeaderWorkerSet" { "leaderworkerset.x-k8s.io" } else { "apps" };
+        target_of(group, kind, spec, status)
+    }
+
+    fn target_of(group: &str, kind: &str, spec: Value, status: Value) -> Target {
+        let annotations = json!({"deployment.kubernetes.io/revision": "7"});
+        let metadata = json!({"name": "x", "uid": "u", "generation": 2, "annotations": annotations});
+        let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": metadata, "spec": spec, "status": status});
         Target::of(&serde_json::from_value(object).unwrap())
     }
 
@@ -208,6 +247,24 @@ mod tests {
         let update = json!({"conditions": [{"type": "UpdateInProgress", "status": "True", "message": "Rolling upgrade is in progress"}]});
         assert!(matches!(phase(update), Rollout::InProgress(why) if why.contains("Rolling")));
         assert!(matches!(phase(json!({"observedGeneration": 1})), Rollout::InProgress(_)));
+    }
+
+    #[test]
+    fn a_kind_of_another_group_is_another_kind() {
+        let status = json!({"observedGeneration": 2, "currentRevision": "a", "updateRevision": "b", "replicas": 3, "updatedReplicas": 1});
+        let of = |group: &str, kind: &str| target_of(group, kind, json!({"replicas": 3}), status.clone());
+        let own = of("apps", "StatefulSet");
+        assert_eq!((own.kind, &own.newest), (KnownKind::StatefulSet, &Newest::RevisionHash("b".to_owned())));
+        assert!(matches!(own.rollout, Rollout::InProgress(_)));
+        let kruise = of("apps.kruise.io", "StatefulSet");
+        assert_eq!((kruise.kind, kruise.newest, kruise.rollout), (KnownKind::Other, Newest::All, Rollout::Settled));
+        assert_eq!(of("example.com", "LeaderWorkerSet").kind, KnownKind::Other);
+
+        let own = of("apps", "Deployment");
+        assert_eq!((own.kind, own.newest), (KnownKind::Deployment, Newest::ReplicaSetRevision("7".to_owned())));
+        let foreign = of("example.com", "Deployment");
+        assert_eq!((foreign.kind, foreign.newest), (KnownKind::ForeignDeployment, Newest::All));
+        assert!(matches!(foreign.rollout, Rollout::InProgress(_)), "B-30 holds for any API group");
     }
 
     #[test]
