@@ -106,15 +106,18 @@ impl Place {
 
     /// The workload as the engine looks at it.
     pub(crate) fn workload(&self, target: &Target, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
-        let pods = replicas_of(target.kind, &self.pods(target), Timestamp::now());
-        let leaving = pods.iter().filter(|pod| pod.terminating).count();
+        let (now, kept) = (Timestamp::now(), self.pods(target));
+        let (overdue, waited_for): (Vec<_>, Vec<_>) = kept.iter().cloned().partition(|(pod, _)| pod.is_overdue(now));
+        let leaving = replicas_of(target.kind, &waited_for, now).iter().filter(|pod| pod.terminating).count();
+        let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
         Workload {
             identity: Some(target.uid.clone()),
             replicas,
             ready: target.ready,
             rollout: target.rollout.clone(),
-            terminating: target.terminating.max(u32::try_from(leaving).unwrap_or(u32::MAX)),
-            pods,
+            // Pods that should have been gone for long are in the target's own figure.
+            terminating: target.terminating.saturating_sub(count(overdue.len())).max(count(leaving)),
+            pods: replicas_of(target.kind, &kept, now),
             other_owner,
             warmth,
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::PartialObjectMeta;
@@ -25,6 +25,9 @@ const LWS_WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// Revision of the StatefulSet template that a pod was made from.
 const REVISION_HASH: &str = "controller-revision-hash";
 
+/// How long after its grace period a pod may still be there before nobody waits for it: the node may be gone.
+const OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(10);
+
 /// What is kept of a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptPod {
@@ -39,6 +42,8 @@ pub(crate) struct KeptPod {
     /// When it was last ready, or created when it never was.
     pub unready_since: Timestamp,
     pub terminating: bool,
+    /// When its grace period ends, once it is shutting down.
+    grace_until: Option<Timestamp>,
     pub unschedulable: bool,
     /// Succeeded or failed: it serves nobody and counts for nothing.
     pub finished: bool,
@@ -67,6 +72,8 @@ impl Kept for KeptPod {
             ready: ready.is_some_and(|condition| condition.status == "True"),
             unready_since: ready.and_then(last_transition).unwrap_or(created).max(created),
             terminating: pod.metadata.deletion_timestamp.is_some(),
+            // Kubernetes adds the grace period to the time of the deletion.
+            grace_until: pod.metadata.deletion_timestamp.map(|time| time.0),
             unschedulable: condition("PodScheduled").is_some_and(|c| c.status == "False" && c.reason.as_deref() == Some("Unschedulable")),
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             mark: Mark::of(pod.metadata.annotations.as_ref()),
@@ -87,6 +94,11 @@ impl KeptPod {
     /// Whether the engine's metrics are on this pod. Of a LeaderWorkerSet's group only the leader serves.
     pub(crate) fn serves_metrics(&self) -> bool {
         self.labels.get(LWS_WORKER).is_none_or(|index| index == "0")
+    }
+
+    /// Whether it should have been gone for long.
+    pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
+        self.grace_until.is_some_and(|until| now.duration_since(until) > OVERDUE_AFTER)
     }
 
     /// The number in a label; what has none comes last.
@@ -219,6 +231,15 @@ mod tests {
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:05:00Z"}]}});
         let ready = pod("a", ready).seen(at("2026-01-01T00:10:00Z"), true);
         assert!(ready.ready && ready.unready_for.is_zero());
+    }
+
+    #[test]
+    fn a_pod_on_a_lost_node_is_not_waited_for_for_ever() {
+        let leaving = json!({"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T01:00:00Z"});
+        let leaving = pod("a", json!({"metadata": leaving}));
+        assert!(leaving.terminating && !leaving.is_overdue(at("2026-01-01T01:10:00Z")));
+        assert!(leaving.is_overdue(at("2026-01-01T01:10:01Z")));
+        assert!(!pod("a", json!({})).is_overdue(at("2027-01-01T00:00:00Z")));
     }
 
     #[test]
