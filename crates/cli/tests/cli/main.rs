@@ -5,6 +5,7 @@
 mod command;
 mod documents;
 mod following;
+mod guides;
 mod pages;
 mod presets;
 mod reference_operator;

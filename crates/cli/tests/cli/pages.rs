@@ -6,13 +6,23 @@ use llmscaler_engine::Reason;
 
 use crate::running::{run, texts};
 
-fn page(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", name].iter().collect();
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// A file below docs.
+pub fn page(name: &str) -> String {
+    read(&root().join("docs").join(name))
+}
+
+/// The folder of the repository.
+pub fn root() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", ".."].iter().collect()
+}
+
+/// The text of a file.
+pub fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The fenced blocks of a page, with the language of each.
-fn blocks(page: &str) -> Vec<(String, String)> {
+pub fn blocks(page: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String)> = None;
     for line in page.lines() {
@@ -38,12 +48,10 @@ fn every_reason_is_explained_once() {
     }
 }
 
-#[test]
-fn the_examples_print_what_the_page_says() {
-    let page = page("decide.md");
-    let blocks = blocks(&page);
+/// Runs the examples of a page, each on the document above it, against what the page says that they print. Answers their number.
+pub fn run_examples(page: &str) -> usize {
     let (mut document, mut examples) = (String::new(), 0);
-    for (language, text) in blocks {
+    for (language, text) in blocks(page) {
         // A command is about the document above it, and what it prints follows it.
         let Some(command) = text.strip_prefix("$ llmscaler ") else {
             document = if language == "yaml" { text } else { document };
@@ -55,14 +63,19 @@ fn the_examples_print_what_the_page_says() {
         assert_eq!(format!("{out}{errors}").trim_end(), expected.trim_end(), "{command}");
         examples += 1;
     }
+    examples
+}
+
+#[test]
+fn the_examples_print_what_the_page_says() {
+    let examples = run_examples(&page("decide.md"));
     assert!(examples >= 3, "{examples} examples found");
 }
 
 #[test]
 fn the_tests_that_the_compatibility_page_names_exist() {
     let page = page("compatibility.md");
-    let root: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", ".."].iter().collect();
-    let sources = sources_below(&root.join("crates"));
+    let sources = sources_below(&root().join("crates"));
     let mut named = 0;
     for word in page.split('`').skip(1).step_by(2) {
         // Tests are written as file::name.
