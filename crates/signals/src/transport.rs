@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod link_local;
+mod secrets;
 mod tls;
 
 use std::ops::ControlFlow;
@@ -13,6 +14,7 @@ use tracing::debug;
 use url::{Host, Origin, Url};
 
 pub use self::endpoint::{Endpoint, EndpointError};
+use self::secrets::without_secrets;
 pub use self::tls::{ClientCertificate, TlsError, TlsSettings};
 use crate::excerpt::{LONGEST_NAME, excerpt};
 
@@ -171,13 +173,15 @@ impl Transport {
         mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Reply, Error> {
         let (tried, started, mut bytes) = (shown(&request.url), Instant::now(), 0);
+        let headers = request.headers;
         let counting = |chunk: &[u8]| {
             bytes += chunk.len();
             sink(chunk)
         };
         let reply = tokio::time::timeout(deadline, self.follow(request, largest, counting))
             .await
-            .unwrap_or_else(|_| Err(Error::Deadline { tried: tried.clone(), deadline }));
+            .unwrap_or_else(|_| Err(Error::Deadline { tried: tried.clone(), deadline }))
+            .map(|reply| Reply { body: without_secrets(reply.body, headers), ..reply });
         let elapsed = started.elapsed();
         match &reply {
             Ok(Reply { status, body }) => debug!(url = tried, status, bytes = bytes + body.len(), ?elapsed, "answered"),
