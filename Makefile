@@ -27,6 +27,11 @@ test-e2e: control-plane ## Run the tests on a real API server, controllers and P
 	$(CARGO) build --locked -p llmscaler
 	LLMSCALER_E2E=require LLMSCALER_BIN=$(CURDIR)/target/debug/llmscaler RUST_TEST_THREADS=8 $(CARGO) test --locked -p llmscaler-e2e
 
+.PHONY: e2e-full
+e2e-full: control-plane ## Run the guides' objects with the guides' own windows and print their timelines; some twenty minutes
+	$(CARGO) build --locked -p llmscaler
+	LLMSCALER_E2E=require LLMSCALER_E2E_FULL=1 LLMSCALER_BIN=$(CURDIR)/target/debug/llmscaler $(CARGO) test --locked -p llmscaler-e2e --test operator full:: -- --nocapture
+
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Prometheus into .cache (needs Go)
 	hack/control-plane/build.sh

@@ -127,6 +127,13 @@ impl Fleet {
         scaler["status"].clone()
     }
 
+    /// The Deployment and the scaler's status as they are now.
+    pub async fn looked_at(&self) -> (Value, Value) {
+        let (deployments, scalers) = (self.ns.deployments(), self.ns.scalers());
+        let (deployment, scaler) = tokio::try_join!(deployments.get("fleet"), scalers.get("fleet")).unwrap();
+        (serde_json::to_value(deployment).unwrap(), scaler.data["status"].clone())
+    }
+
     /// Waits for a condition of the scaler, and returns its message.
     pub async fn condition(&self, kind: &str, status: &str, reason: &str) -> String {
         let wanted = |status_: &Value| {
@@ -214,7 +221,8 @@ impl Sizes {
         sizes
     }
 
-    fn seen(&self) -> Vec<i32> {
+    /// Those so far.
+    pub fn seen(&self) -> Vec<i32> {
         self.seen.lock().unwrap().iter().map(|(size, _)| *size).collect()
     }
 
@@ -226,6 +234,11 @@ impl Sizes {
         })
         .await;
         assert_eq!(self.seen(), expected);
+    }
+
+    /// The time between each size and the next.
+    pub fn steps(&self) -> Vec<Duration> {
+        self.seen.lock().unwrap().windows(2).map(|pair| pair[1].1.duration_since(pair[0].1)).collect()
     }
 
     /// When the last one was seen.

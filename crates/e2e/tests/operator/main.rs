@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
 
 mod admission;
+mod credentials;
 mod decision_server;
+mod dual;
+mod epp;
 mod fleet;
+mod full;
 mod guards;
 mod kinds;
 mod leadership;
@@ -14,6 +18,8 @@ mod ownership;
 mod restart;
 mod scaler;
 mod scaling;
+mod scraped;
+mod slo;
 mod steered;
 mod unknown;
 mod victims;
