@@ -13,6 +13,7 @@ use llmscaler_api::TargetRef;
 
 use crate::deadline::{CallError, within};
 use crate::health::Health;
+use crate::metrics::{Metrics, Watched};
 use crate::pods::{KeptPod, KeptReplicaSet};
 use crate::target::Target;
 use crate::watch::{Collection, Kept};
@@ -48,6 +49,7 @@ type Shared<K, V> = Mutex<HashMap<K, Weak<V>>>;
 pub(crate) struct Cluster {
     client: Client,
     health: Health,
+    metrics: Metrics,
     kinds: Mutex<HashMap<GroupVersionKind, TargetKind>>,
     targets: Shared<(GroupVersionKind, String), Collection<Target>>,
     /// By namespace.
@@ -68,8 +70,8 @@ pub(crate) enum KindError {
 }
 
 impl Cluster {
-    pub(crate) fn new(client: Client, health: Health) -> Self {
-        Self { client, health, kinds: Mutex::default(), targets: Mutex::default(), pods: Mutex::default() }
+    pub(crate) fn new(client: Client, health: Health, metrics: Metrics) -> Self {
+        Self { client, health, metrics, kinds: Mutex::default(), targets: Mutex::default(), pods: Mutex::default() }
     }
 
     /// How the API serves the target's kind. A kind that is served is remembered; one that is not is asked for again.
@@ -94,7 +96,7 @@ impl Cluster {
     pub(crate) fn targets(&self, target: &TargetRef, kind: &TargetKind, namespace: &str) -> Arc<Collection<Target>> {
         shared(&self.targets, (gvk(target), namespace.to_owned()), || {
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
-            self.watch(api, format!("{} in {namespace}", kind.resource.plural), typed(&kind.resource))
+            self.watch(api, Watched::new(&kind.resource.plural, namespace), typed(&kind.resource))
         })
     }
 
@@ -104,15 +106,15 @@ impl Cluster {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
             let replica_sets: Api<PartialObjectMeta<ReplicaSet>> = Api::namespaced(self.client.clone(), namespace);
             PodWatch {
-                pods: self.watch(pods, format!("pods in {namespace}"), |_| {}),
-                replica_sets: self.watch(replica_sets, format!("replicasets in {namespace}"), |_| {}),
+                pods: self.watch(pods, Watched::new("pods", namespace), |_| {}),
+                replica_sets: self.watch(replica_sets, Watched::new("replicasets", namespace), |_| {}),
             }
         })
     }
 
-    fn watch<T: Kept>(&self, api: Api<T::Object>, what: String, complete: impl Fn(&mut T::Object) + Send + 'static) -> Collection<T> {
+    fn watch<T: Kept>(&self, api: Api<T::Object>, what: Watched, complete: impl Fn(&mut T::Object) + Send + 'static) -> Collection<T> {
         let part = self.health.part(&format!("watch of {what}"), WATCH_SILENCE);
-        Collection::watch(api, what, part, complete)
+        Collection::watch(api, what, part, self.metrics.clone(), complete)
     }
 }
 

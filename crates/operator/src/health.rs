@@ -3,6 +3,10 @@
 //! A probe that always says yes keeps a stuck process in service. Here each part that must never stop (a watch, the sync loop) says
 //! so by its beats, and the probe fails when the beats stop. Leadership is no part of it: a standby does its job by waiting.
 //!
+//! The two probes ask different questions. *Live* fails for what a restart may cure: a part that has died, or that beats no more.
+//! *Ready* fails also while a part is at work in vain, such as a watch that the API server refuses: no restart grants permissions,
+//! but people and roll-outs have to see it. One failure that is over soon is none; see [`Failures`].
+//!
 //! ```
 //! # use std::time::Duration;
 //! use llmscaler_operator::health::Health;
@@ -18,7 +22,6 @@
 //! ```
 
 use std::{
-    fmt::Write,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -50,8 +53,48 @@ struct State {
     last_beat: Instant,
     ready: bool,
     died: Option<Instant>,
-    /// Why the part does not get on, told at its last attempt.
-    failure: Option<String>,
+    failures: Failures,
+}
+
+/// For how long attempts have failed again and again before that counts.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after its last failure something counts as working. A watch that has been taken up again says nothing until something
+/// happens, and what keeps failing is tried at least every half minute.
+const QUIET: Duration = Duration::from_secs(120);
+
+/// The attempts at one thing that have failed since it last worked.
+#[derive(Debug, Default)]
+pub struct Failures(Option<Run>);
+
+#[derive(Debug)]
+struct Run {
+    first: Instant,
+    last: Instant,
+    why: String,
+}
+
+impl Failures {
+    /// An attempt has failed. Answers whether it failed for another reason than the one before.
+    pub fn failed(&mut self, why: String) -> bool {
+        let last = Instant::now();
+        let before = self.0.take().filter(|run| last.duration_since(run.last) < QUIET);
+        let news = before.as_ref().is_none_or(|before| before.why != why);
+        self.0 = Some(Run { first: before.map_or(last, |before| before.first), last, why });
+        news
+    }
+
+    /// It works.
+    pub fn worked(&mut self) {
+        self.0 = None;
+    }
+
+    /// Why it fails, if it has been failing for a minute.
+    #[must_use]
+    pub fn lasting(&self) -> Option<&str> {
+        let run = self.0.as_ref().filter(|run| run.last.duration_since(run.first) >= PATIENCE && run.last.elapsed() < QUIET)?;
+        Some(&run.why)
+    }
 }
 
 impl Health {
@@ -64,7 +107,7 @@ impl Health {
     /// Adds a part that has to beat at least every `max_silence`, from now on. It replaces a dead part of the same name.
     #[must_use]
     pub fn part(&self, name: &str, max_silence: Duration) -> Part {
-        let state = Mutex::new(State { last_beat: Instant::now(), ready: false, died: None, failure: None });
+        let state = Mutex::new(State { last_beat: Instant::now(), ready: false, died: None, failures: Failures::default() });
         let beats = Arc::new(Beats { name: name.to_owned(), max_silence, state });
         let mut parts = lock(&self.parts);
         parts.retain(|part| part.name != name || lock(&part.state).died.is_none());
@@ -82,7 +125,7 @@ impl Health {
         self.complaints(Beats::not_live)
     }
 
-    /// Whether every part is live and has been ready once.
+    /// Whether every part is live, has been ready once, and has not been failing since for more than a minute.
     ///
     /// # Errors
     ///
@@ -99,21 +142,29 @@ impl Health {
 }
 
 impl Part {
-    /// The part is alive and getting on.
+    /// The part is alive, whether it gets on or not.
     pub fn beat(&self) {
-        let mut state = lock(&self.beats.state);
-        state.last_beat = Instant::now();
-        state.failure = None;
+        lock(&self.beats.state).last_beat = Instant::now();
     }
 
-    /// The part is at work and does not get on. This is no beat: it only says why the part is silent.
-    pub fn failing(&self, why: String) {
-        lock(&self.beats.state).failure = Some(why);
+    /// The part has tried to do its work in vain. Answers whether for another reason than the last time.
+    pub fn failed(&self, why: String) -> bool {
+        lock(&self.beats.state).failures.failed(why)
     }
 
-    /// The part has what it needs to do its work, such as the first list of a watch. Counts as a beat.
+    /// Whether the part has been failing for more than a minute.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        lock(&self.beats.state).failures.lasting().is_some()
+    }
+
+    /// The part gets on with its work.
+    pub fn worked(&self) {
+        lock(&self.beats.state).failures.worked();
+    }
+
+    /// The part has what it needs to do its work, such as the first list of a watch.
     pub fn ready(&self) {
-        self.beat();
         lock(&self.beats.state).ready = true;
     }
 
@@ -134,27 +185,25 @@ impl Beats {
     fn not_live(&self, now: Instant) -> Option<String> {
         let state = lock(&self.state);
         let silence = now.saturating_duration_since(state.last_beat);
-        let mut complaint = if let Some(died) = state.died {
-            format!("{} stopped {} s ago", self.name, now.saturating_duration_since(died).as_secs())
+        if let Some(died) = state.died {
+            Some(format!("{} stopped {} s ago", self.name, now.saturating_duration_since(died).as_secs()))
         } else if silence > self.max_silence {
-            format!("{} has been silent for {} s, at most {} s are normal", self.name, silence.as_secs(), self.max_silence.as_secs())
+            let (silence, most) = (silence.as_secs(), self.max_silence.as_secs());
+            Some(format!("{} has been silent for {silence} s, at most {most} s are normal", self.name))
         } else {
-            return None;
-        };
-        if let Some(why) = &state.failure {
-            // Writing to a string cannot fail.
-            let _ = write!(complaint, ": {why}");
+            None
         }
-        Some(complaint)
     }
 
     fn not_ready(&self) -> Option<String> {
         let state = lock(&self.state);
-        if state.ready {
-            return None;
+        let Failures(run) = &state.failures;
+        match (state.ready, state.failures.lasting(), run) {
+            (true, None, _) => None,
+            (true, Some(why), _) => Some(format!("{} keeps failing: {why}", self.name)),
+            (false, _, Some(Run { why, .. })) => Some(format!("{} is not ready yet: {why}", self.name)),
+            (false, _, None) => Some(format!("{} is not ready yet", self.name)),
         }
-        let why = state.failure.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        Some(format!("{} is not ready yet{why}", self.name))
     }
 }
 
@@ -182,25 +231,55 @@ mod tests {
         advance(Duration::from_secs(2)).await;
         assert_eq!(health.live(), Err("watch LLMScalers has been silent for 62 s, at most 60 s are normal".to_owned()));
 
-        watch.failing("the API server refused the connection".to_owned());
-        let complaint = "watch LLMScalers has been silent for 62 s, at most 60 s are normal: the API server refused the connection";
-        assert_eq!(health.live(), Err(complaint.to_owned()));
-
         watch.beat();
         syncs.beat();
         assert_eq!(health.live(), Ok(()));
-        advance(Duration::from_secs(61)).await;
-        let complaint = "watch LLMScalers has been silent for 61 s, at most 60 s are normal";
-        assert_eq!(health.live(), Err(complaint.to_owned()), "an old reason is no longer the reason");
+    }
+
+    const REFUSED: &str = "llmscalers is forbidden";
+
+    async fn refused_for(watch: &Part, seconds: u64) {
+        for _ in 0..seconds / 30 {
+            watch.failed(REFUSED.to_owned());
+            advance(Duration::from_secs(30)).await;
+            watch.beat();
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failing_within_the_allowed_silence_is_live() {
+    async fn what_fails_for_long_is_not_ready_though_it_beats_and_stays_live() {
         let health = Health::new();
-        let watch = health.part("watch pods", MINUTE);
-        watch.failing("410 Gone".to_owned());
-        assert_eq!(health.live(), Ok(()));
-        assert_eq!(health.ready(), Err("watch pods is not ready yet: 410 Gone".to_owned()));
+        let watch = health.part("watch LLMScalers", MINUTE);
+        watch.failed(REFUSED.to_owned());
+        assert_eq!(health.ready(), Err(format!("watch LLMScalers is not ready yet: {REFUSED}")));
+        watch.worked();
+        watch.ready();
+
+        refused_for(&watch, 60).await;
+        assert_eq!(health.ready(), Ok(()), "an API server may be replaced meanwhile");
+        refused_for(&watch, 30).await;
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(format!("watch LLMScalers keeps failing: {REFUSED}"))));
+        refused_for(&watch, 600).await;
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(format!("watch LLMScalers keeps failing: {REFUSED}"))));
+
+        watch.worked();
+        assert_eq!(health.ready(), Ok(()), "the next event proves that it works");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_no_more_is_ready_again_though_nothing_happens() {
+        let health = Health::new();
+        let watch = health.part("watch LLMScalers", MINUTE);
+        watch.ready();
+        refused_for(&watch, 120).await;
+        assert!(health.ready().is_err());
+        for _ in 0..3 {
+            advance(Duration::from_secs(30)).await;
+            watch.beat();
+        }
+        assert_eq!(health.ready(), Ok(()));
+        watch.failed("connection reset".to_owned());
+        assert_eq!(health.ready(), Ok(()), "a new failure is not the continuation of the old ones");
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,8 @@ mod context;
 mod credentials;
 mod deadline;
 mod dereference;
+#[cfg(test)]
+mod fake_api;
 pub mod health;
 pub mod lease;
 mod marks;

@@ -16,6 +16,7 @@
 //! | `llmscaler_source_seconds` | | how long the queries took |
 //! | `llmscaler_sync_lateness_seconds` | | how long after their time the syncs began |
 //! | `llmscaler_sync_seconds` | | how long the syncs took |
+//! | `llmscaler_watch_failing` | `resource`, `namespace` | 1 while the API server has been refusing the watch for a minute, else 0 |
 //! | `llmscaler_leader` | | 1 while this process is the leader |
 //! | `llmscaler_scalers` | | scalers that this process looks after |
 //! | `llmscaler_build_info` | `version` | 1 |
@@ -28,14 +29,15 @@ mod process;
 mod scalers;
 
 use std::{
+    fmt,
     sync::{Arc, atomic::AtomicI64},
     time::Duration,
 };
 
 use llmscaler_engine::Decision;
 use prometheus_client::{
-    encoding::prometheus_text,
-    metrics::{gauge::Gauge, histogram::Histogram, info::Info},
+    encoding::{EncodeLabelSet, prometheus_text},
+    metrics::{family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::Registry,
 };
 
@@ -67,6 +69,27 @@ impl WriteOutcome {
     }
 }
 
+/// What a watch is on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Watched {
+    resource: String,
+    namespace: String,
+}
+
+impl Watched {
+    /// The objects of `resource`, such as `pods`, in a namespace; an empty one is all of them.
+    #[must_use]
+    pub fn new(resource: &str, namespace: &str) -> Self {
+        Self { resource: resource.to_owned(), namespace: namespace.to_owned() }
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.resource, self.namespace)
+    }
+}
+
 /// The metrics of this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Inner>);
@@ -78,6 +101,7 @@ struct Inner {
     source_seconds: Histogram,
     sync_lateness: Histogram,
     sync_seconds: Histogram,
+    watch_failing: Family<Watched, Gauge<i64, AtomicI64>>,
     leader: Gauge<i64, AtomicI64>,
     scaler_count: Gauge<i64, AtomicI64>,
 }
@@ -95,6 +119,7 @@ impl Metrics {
             source_seconds: Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
             sync_lateness: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0]),
             sync_seconds: Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0]),
+            watch_failing: Family::default(),
             leader: Gauge::default(),
             scaler_count: Gauge::default(),
         };
@@ -126,6 +151,16 @@ impl Metrics {
     /// Counts a sync that failed. The `kind` becomes a label: one of a few words, never a text that varies.
     pub fn sync_error(&self, namespace: &str, name: &str, kind: &'static str) {
         self.0.scalers.of(namespace, name, |scaler| scaler.errors.add(kind));
+    }
+
+    /// Sets whether a watch keeps failing.
+    pub fn watch(&self, watched: &Watched, failing: bool) {
+        self.0.watch_failing.get_or_create(watched).set(i64::from(failing));
+    }
+
+    /// Drops the series of a watch that has ended.
+    pub fn forget_watch(&self, watched: &Watched) {
+        self.0.watch_failing.remove(watched);
     }
 
     /// Sets whether this process is the leader.
@@ -166,6 +201,8 @@ impl Inner {
         registry.register("llmscaler_source_seconds", "How long the queries of sources took", self.source_seconds.clone());
         registry.register("llmscaler_sync_lateness_seconds", "How long after their time syncs began", self.sync_lateness.clone());
         registry.register("llmscaler_sync_seconds", "How long syncs took", self.sync_seconds.clone());
+        let help = "1 while the API server has been refusing the watch for a minute";
+        registry.register("llmscaler_watch_failing", help, self.watch_failing.clone());
         registry.register("llmscaler_leader", "1 while this process is the leader", self.leader.clone());
         registry.register("llmscaler_scalers", "Scalers that this process looks after", self.scaler_count.clone());
         registry.register("llmscaler_build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -271,6 +308,19 @@ mod tests {
         assert!(!one.contains("pool-a"), "{one}");
         let series = |text: &str, name: &str| text.lines().filter(|line| line.contains(name)).count();
         assert_eq!(series(&one, "pool-b"), series(&both, "pool-a"));
+    }
+
+    #[test]
+    fn a_watch_that_fails_is_told_until_it_ends() {
+        let metrics = Metrics::new();
+        let (pods, fleets) = (Watched::new("pods", "serving"), Watched::new("deployments", "serving"));
+        metrics.watch(&pods, true);
+        metrics.watch(&fleets, false);
+        let text = metrics.encode();
+        assert!(has(&text, r#"llmscaler_watch_failing{resource="pods",namespace="serving"} 1"#), "{text}");
+        assert!(has(&text, r#"llmscaler_watch_failing{resource="deployments",namespace="serving"} 0"#), "{text}");
+        metrics.forget_watch(&pods);
+        assert!(!metrics.encode().contains("pods"));
     }
 
     #[test]

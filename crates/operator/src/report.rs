@@ -1,6 +1,7 @@
 //! Step *report*: status, events and logs.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -10,7 +11,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
 use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus};
-use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas};
+use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas, Time};
 use llmscaler_signals::scrape::Problem;
 use serde_json::json;
 use tracing::{info, warn};
@@ -55,12 +56,26 @@ impl Trouble {
             Self::FailedUpdateScale => "FailedUpdateScale",
         }
     }
+
+    /// The conditions that do not hold because of it.
+    const fn conditions(self) -> &'static [&'static str] {
+        const ABLE: &str = ConditionType::AbleToScale.as_str();
+        const ACTIVE: &str = ConditionType::ScalingActive.as_str();
+        match self {
+            // What was decided before the edit holds no more either.
+            Self::InvalidSpec => &[ACTIVE, ABLE, READY],
+            Self::FailedGetScale | Self::FailedUpdateScale => &[ABLE, READY],
+        }
+    }
 }
 
 /// Publishes what a scaler's task has to say, and remembers what was said: a status is written when it has changed, and an event is
 /// published when its matter has.
 pub(crate) struct Reporter {
+    /// What was said last, in events and in the log. A status that could not be written is no reason to say it again.
     status: LLMScalerStatus,
+    /// What the object says.
+    written: LLMScalerStatus,
     unknown: BTreeSet<String>,
     /// Pods and routers that could not be read.
     unreadable: BTreeSet<String>,
@@ -71,12 +86,16 @@ impl Reporter {
     pub(crate) fn new(scaler: &LLMScaler) -> Self {
         let status = scaler.status.clone().unwrap_or_default();
         let unknown = status.metrics.iter().filter(|metric| metric.state == MetricState::Unknown).map(|metric| metric.name.clone());
-        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), status }
+        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), written: status.clone(), status }
     }
 
-    /// When a source was last active, as far as the object knows.
-    pub(crate) fn last_active(&self) -> Option<Timestamp> {
-        self.status.last_active_time.as_ref().map(|time| time.0)
+    /// The latest that a source can have been active, as far as the object knows: it may not have been told the last activity, and a
+    /// fleet must not go to zero early because of a restart.
+    pub(crate) fn last_active(&self, now: Time) -> Option<Time> {
+        let told = Clock::time_of(self.written.last_active_time.as_ref()?.0);
+        // A whole step would be news by itself, which each restart would move on.
+        let untold = Duration::from_secs(ACTIVITY_NEWS.unsigned_abs()) - Duration::from_millis(1);
+        Some(told.after(untold).min(now))
     }
 
     /// Reports a decision, and the size that was written, if any. Answers whether it ended for another reason than the last one.
@@ -124,30 +143,28 @@ impl Reporter {
     pub(crate) async fn trouble(&mut self, context: &Context, scaler: &LLMScaler, trouble: Trouble, message: &str) {
         let said = |kind| Said { kind, status: Some(false), reason: trouble.as_str(), message: message.to_owned() };
         self.event_on_change(context, scaler, &said(READY)).await;
-        let said = match trouble {
-            Trouble::InvalidSpec => vec![said(READY)],
-            Trouble::FailedGetScale | Trouble::FailedUpdateScale => vec![said(ConditionType::AbleToScale.as_str()), said(READY)],
-        };
+        let said = trouble.conditions().iter().map(|kind| said(kind)).collect();
         context.metrics.sync_error(&scaler.namespace().unwrap_or_default(), &scaler.name_any(), trouble.as_str());
         self.publish(context, scaler, self.status.clone(), said).await;
     }
 
-    /// Writes the status if it differs from the one that was written last.
+    /// Remembers the status, and writes it if it differs from the one that was written last.
     async fn publish(&mut self, context: &Context, scaler: &LLMScaler, mut status: LLMScalerStatus, said: Vec<Said>) {
         let generation = scaler.metadata.generation;
         status.observed_generation = generation;
         for said in said {
             set_condition(&mut status.conditions, said, generation);
         }
-        if !differs(&status, &self.status) || !context.claim.is_current() {
+        self.status = status;
+        if !differs(&self.status, &self.written) || !context.claim.is_current() {
             return;
         }
         let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
         let api: Api<LLMScaler> = Api::namespaced(context.client.clone(), &namespace);
         let (version, kind) = (LLMScaler::api_version(&()), LLMScaler::kind(&()));
-        let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "status": status});
+        let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "status": self.status});
         match within(api.patch_status(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(body))).await {
-            Ok(_) => self.status = status,
+            Ok(_) => self.written = self.status.clone(),
             Err(error) if error.is_not_found() => {}
             // The next sync compares with what was written last, so it tries again.
             Err(error) => warn!(%error, "Failed to write the status"),
@@ -235,8 +252,13 @@ pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
         ..ObjectReference::default()
     };
     publish(context, &reference, EventType::Warning, Trouble::InvalidSpec.as_str(), READY, &message).await;
-    let said = Said { kind: READY, status: Some(false), reason: Trouble::InvalidSpec.as_str(), message };
-    set_condition(&mut conditions, said, object.metadata.generation);
+    for kind in Trouble::InvalidSpec.conditions() {
+        let said = Said { kind, status: Some(false), reason: Trouble::InvalidSpec.as_str(), message: message.clone() };
+        set_condition(&mut conditions, said, object.metadata.generation);
+    }
+    if !context.claim.is_current() {
+        return;
+    }
     let body = json!({"status": {"conditions": conditions}});
     if let Err(error) = within(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(body))).await {
         warn!(namespace, name, %error, "Failed to write the status");
@@ -363,7 +385,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::fake_api;
 
     fn condition(kind: ConditionType, status: bool, reason: Reason) -> Condition {
         Condition { kind, status, reason, message: "m".to_owned() }
@@ -392,6 +418,88 @@ mod tests {
         set_condition(&mut conditions, said(Some(false), "C"), Some(2));
         assert_ne!(conditions[0].last_transition_time, long_ago);
         assert_eq!(conditions.len(), 1);
+    }
+
+    fn scaler(status: serde_json::Value) -> LLMScaler {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "fleet"});
+        let spec = json!({"targetRef": target, "minReplicas": 1, "maxReplicas": 2});
+        serde_json::from_value(json!({"metadata": {"name": "fleet", "namespace": "serving"}, "spec": spec, "status": status})).unwrap()
+    }
+
+    /// An API server that counts events and keeps the statuses that it takes.
+    struct Heard {
+        events: AtomicUsize,
+        statuses: Mutex<Vec<serde_json::Value>>,
+        refuses: AtomicBool,
+    }
+
+    fn heard() -> (Arc<Heard>, Context) {
+        let heard = Arc::new(Heard { events: AtomicUsize::new(0), statuses: Mutex::default(), refuses: AtomicBool::new(false) });
+        let server = heard.clone();
+        let client = fake_api::client(move |asked| {
+            if asked.path.contains("/events") {
+                server.events.fetch_add(1, Ordering::Relaxed);
+                return Some((201, asked.body));
+            }
+            if asked.method == "GET" {
+                return Some((200, json!({"metadata": {"name": "fleet"}, "status": {}})));
+            }
+            if server.refuses.load(Ordering::Relaxed) {
+                return fake_api::refusal(500, "InternalError", "etcdserver: request timed out");
+            }
+            server.statuses.lock().unwrap().push(asked.body["status"].clone());
+            Some((200, json!({"metadata": {"name": "fleet"}, "spec": scaler(json!({})).spec})))
+        });
+        (heard, fake_api::context(client))
+    }
+
+    fn conditions(status: &serde_json::Value) -> Vec<[&str; 3]> {
+        let all = status["conditions"].as_array().unwrap();
+        all.iter().map(|condition| ["type", "status", "reason"].map(|key| condition[key].as_str().unwrap())).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_said_is_not_said_again_because_the_status_could_not_be_written() {
+        let (heard, context) = heard();
+        heard.refuses.store(true, Ordering::Relaxed);
+        let scaler = scaler(json!({}));
+        let mut reporter = Reporter::new(&scaler);
+        for _ in 0..5 {
+            reporter.trouble(&context, &scaler, Trouble::FailedGetScale, "pods is forbidden").await;
+        }
+        assert_eq!(heard.events.load(Ordering::Relaxed), 1);
+        heard.refuses.store(false, Ordering::Relaxed);
+        for _ in 0..2 {
+            reporter.trouble(&context, &scaler, Trouble::FailedGetScale, "pods is forbidden").await;
+        }
+        assert_eq!((heard.events.load(Ordering::Relaxed), heard.statuses.lock().unwrap().len()), (1, 1), "written once it can be");
+    }
+
+    #[tokio::test]
+    async fn nothing_holds_on_an_object_that_cannot_be_used() {
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "ValidMetricFound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let (heard, context) = heard();
+        let scaler = scaler(json!({"conditions": [condition("ScalingActive"), condition("AbleToScale"), condition("Ready")]}));
+        Reporter::new(&scaler).trouble(&context, &scaler, Trouble::InvalidSpec, "spec.metrics: write one").await;
+        unreadable(&context, &InvalidObject { error: "expected a number".to_owned(), metadata: scaler.metadata.clone() }).await;
+        let statuses = heard.statuses.lock().unwrap();
+        for status in statuses.iter() {
+            let invalid = |kind| [kind, "False", "InvalidSpec"];
+            assert_eq!(conditions(status), [invalid("ScalingActive"), invalid("AbleToScale"), invalid("Ready")]);
+        }
+        assert_eq!((statuses.len(), heard.events.load(Ordering::Relaxed)), (2, 2), "one event each is enough");
+    }
+
+    #[test]
+    fn a_restart_takes_the_fleet_for_active_as_long_as_it_may_have_been() {
+        let reporter = Reporter::new(&scaler(json!({"lastActiveTime": "2026-01-01T00:00:10Z"})));
+        let at = |text: &str| Clock::time_of(text.parse().unwrap());
+        let last = |now: &str| reporter.last_active(at(now)).unwrap();
+        assert_eq!(last("2026-01-01T00:00:20Z"), at("2026-01-01T00:00:20Z"), "not in the future");
+        assert_eq!(last("2026-01-01T00:05:00Z"), at("2026-01-01T00:00:39.999Z"));
+        // The next status that is written for this alone.
+        assert!(Clock::timestamp_of(last("2026-01-01T00:05:00Z")) < "2026-01-01T00:00:40Z".parse().unwrap());
+        assert_eq!(Reporter::new(&scaler(json!({}))).last_active(at("2026-01-01T00:05:00Z")), None);
     }
 
     #[test]

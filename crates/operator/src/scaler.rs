@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
 
 use crate::apply::{WriteError, apply, clear_marks};
-use crate::clock::Clock;
 use crate::context::Context;
 use crate::dereference::{Place, Unreachable};
 use crate::metrics::WriteOutcome;
@@ -163,7 +162,7 @@ impl Task {
     fn new(context: Arc<Context>, object: &Arc<LLMScaler>, namespace: String, name: String) -> Self {
         let reporter = Reporter::new(object);
         // What the status kept survives a restart; windows start anew, which never shrinks a fleet early.
-        let memory = Memory { last_active_at: reporter.last_active().map(Clock::time_of), ..Memory::default() };
+        let memory = Memory { last_active_at: reporter.last_active(context.clock.now()), ..Memory::default() };
         let object = object.clone();
         Self { context, namespace, name, object, current: None, memory, reporter, awaited: Awaited::Nothing, versions: None }
     }

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource, ResourceExt};
 use llmscaler_api::LLMScaler;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::context::Context;
 use crate::health::Part;
-use crate::watch::words_of_watch;
+use crate::metrics::Watched;
+use crate::watch::{proves_success, words_of_watch};
 use crate::{report, scaler};
 
 /// How often the loop shows that it is alive.
@@ -26,6 +28,9 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// How long a task that has crashed stays away.
 const CRASH_PAUSE: Duration = Duration::from_secs(30);
+
+/// How many objects that cannot be read are reported on at the same time.
+const REPORTS_AT_ONCE: usize = 4;
 
 /// Namespace and name.
 type Key = (String, String);
@@ -38,6 +43,10 @@ pub(crate) struct Supervisor {
     tasks: JoinSet<()>,
     running: HashMap<Key, Running>,
     by_task: HashMap<Id, Key>,
+    /// The tasks that say on an object that it cannot be read, the last one of each.
+    reports: HashMap<Key, AbortHandle>,
+    /// How many of those may be at work.
+    turns: Arc<Semaphore>,
     /// The objects of a list under way.
     listing: Option<HashMap<Key, DeserializeGuard<LLMScaler>>>,
     /// Whether the first list is complete: what comes later is new.
@@ -57,6 +66,8 @@ impl Supervisor {
             tasks: JoinSet::new(),
             running: HashMap::new(),
             by_task: HashMap::new(),
+            reports: HashMap::new(),
+            turns: Arc::new(Semaphore::new(REPORTS_AT_ONCE)),
             listing: None,
             listed: false,
         }
@@ -70,23 +81,30 @@ impl Supervisor {
             None => Api::all(client),
         };
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let watched = Watched::new(&LLMScaler::plural(&()), self.namespace.as_deref().unwrap_or_default());
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             tokio::select! {
-                _ = heartbeat.tick() => part.beat(),
+                _ = heartbeat.tick() => {
+                    part.beat();
+                    self.context.metrics.watch(&watched, part.is_failing());
+                }
                 event = events.next() => match event {
                     None => return,
                     Some(Ok(event)) => {
-                        part.beat();
-                        let listed = self.take(event).await;
+                        if proves_success(&event) {
+                            part.worked();
+                        }
+                        let listed = self.take(event);
                         if listed {
                             part.ready();
                         }
                     }
                     Some(Err(error)) => {
                         let error = words_of_watch(&error);
-                        warn!(error, "The watch of LLMScalers was interrupted");
-                        part.failing(error);
+                        if part.failed(error.clone()) {
+                            warn!(error, "The watch of LLMScalers was interrupted; trying on");
+                        }
                     }
                 },
                 Some(ended) = self.tasks.join_next_with_id() => {
@@ -106,7 +124,7 @@ impl Supervisor {
     }
 
     /// Takes in an event. Answers whether the scalers have been listed.
-    async fn take(&mut self, event: Event<DeserializeGuard<LLMScaler>>) -> bool {
+    fn take(&mut self, event: Event<DeserializeGuard<LLMScaler>>) -> bool {
         match event {
             Event::Init => self.listing = Some(HashMap::new()),
             Event::InitApply(object) => {
@@ -120,29 +138,39 @@ impl Supervisor {
                 for key in gone {
                     self.forget(&key);
                 }
+                self.reports.retain(|key, report| {
+                    let listed = listing.contains_key(key);
+                    if !listed {
+                        report.abort();
+                    }
+                    listed
+                });
                 for (key, object) in listing {
-                    self.apply(key, object).await;
+                    self.apply(key, object);
                 }
                 if !std::mem::replace(&mut self.listed, true) {
                     info!(scalers = self.running.len(), "Scaling");
                 }
             }
-            Event::Apply(object) => self.apply(key(&object), object).await,
+            Event::Apply(object) => self.apply(key(&object), object),
             Event::Delete(object) => self.forget(&key(&object)),
         }
         self.context.metrics.scalers(self.running.len());
         self.listed
     }
 
-    async fn apply(&mut self, key: Key, object: DeserializeGuard<LLMScaler>) {
+    fn apply(&mut self, key: Key, object: DeserializeGuard<LLMScaler>) {
         let object = match object.0 {
             Ok(object) => Arc::new(object),
             Err(invalid) => {
                 self.forget(&key);
-                report::unreadable(&self.context, &invalid).await;
+                self.report(key, invalid);
                 return;
             }
         };
+        if let Some(report) = self.reports.remove(&key) {
+            report.abort();
+        }
         if let Some(running) = self.running.get(&key) {
             if running.object.borrow().metadata.uid == object.metadata.uid {
                 // Our own status writes come back as events, too; only a new generation is news to the task.
@@ -160,6 +188,16 @@ impl Supervisor {
         self.start(key, object, first);
     }
 
+    /// Says on the object that it cannot be read. The API server may be slow to take it, which is nobody else's loss.
+    fn report(&mut self, key: Key, invalid: InvalidObject) {
+        let (context, turn) = (self.context.clone(), self.turns.clone());
+        let report = self.tasks.spawn(async move {
+            let _turn = turn.acquire_owned().await;
+            report::unreadable(&context, &invalid).await;
+        });
+        self.reports.insert(key, report);
+    }
+
     fn start(&mut self, key: Key, object: Arc<LLMScaler>, first: Instant) {
         let (sender, receiver) = watch::channel(object);
         let task = self.tasks.spawn(scaler::run(self.context.clone(), receiver, first));
@@ -168,6 +206,9 @@ impl Supervisor {
     }
 
     fn forget(&mut self, key: &Key) {
+        if let Some(report) = self.reports.remove(key) {
+            report.abort();
+        }
         let Some(running) = self.running.remove(key) else { return };
         running.task.abort();
         self.context.owners.forget(&key.0, &key.1);
@@ -207,9 +248,85 @@ fn offset(object: &LLMScaler) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kube::core::ObjectMeta;
     use serde_json::json;
 
     use super::*;
+    use crate::fake_api;
+    use crate::health::Health;
+
+    fn empty_list() -> serde_json::Value {
+        let (version, kind) = ("autoscaling.modelsphere.dev/v1alpha1", "LLMScalerList");
+        json!({"apiVersion": version, "kind": kind, "metadata": {"resourceVersion": "1"}, "items": []})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_refused_is_not_ready_and_stays_live_until_it_is_granted() {
+        let refused = Arc::new(AtomicBool::new(false));
+        let asked_for = refused.clone();
+        let client = fake_api::client(move |_| {
+            if asked_for.load(Ordering::Relaxed) {
+                fake_api::refusal(403, "Forbidden", "llmscalers is forbidden")
+            } else {
+                Some((200, empty_list()))
+            }
+        });
+        let context = fake_api::context(client);
+        let (health, metrics) = (Health::new(), context.metrics.clone());
+        let part = health.part("watch of LLMScalers", Duration::from_secs(60));
+        let mut supervisor = Supervisor::new(context, None);
+        let checks = async {
+            let after = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+            after(10).await;
+            assert_eq!(health.ready(), Ok(()));
+            // The watch goes on until it ends by itself.
+            refused.store(true, Ordering::Relaxed);
+            after(400).await;
+            let complaint = "watch of LLMScalers keeps failing: llmscalers is forbidden";
+            assert_eq!((health.live(), health.ready()), (Ok(()), Err(complaint.to_owned())));
+            assert!(metrics.encode().contains("llmscaler_watch_failing{resource=\"llmscalers\",namespace=\"\"} 1"));
+            refused.store(false, Ordering::Relaxed);
+            after(200).await;
+            assert_eq!((health.live(), health.ready()), (Ok(()), Ok(())));
+            assert!(metrics.encode().contains("llmscaler_watch_failing{resource=\"llmscalers\",namespace=\"\"} 0"));
+        };
+        tokio::select! {
+            () = supervisor.run(&part) => panic!("it has ended"),
+            () = checks => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_that_cannot_be_read_hold_up_nobody() {
+        // The API server never answers.
+        let mut supervisor = Supervisor::new(fake_api::context(fake_api::client(|_| None)), None);
+        let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let unreadable = |name: &str| DeserializeGuard(Err(InvalidObject { error: "a word".to_owned(), metadata: metadata(name) }));
+        let readable = |name: &str| {
+            let spec =
+                json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}, "minReplicas": 1, "maxReplicas": 2});
+            let object = json!({"metadata": metadata(name), "spec": spec});
+            DeserializeGuard(Ok(serde_json::from_value::<LLMScaler>(object).unwrap()))
+        };
+        let before = Instant::now();
+        for n in 0..100 {
+            supervisor.take(Event::Apply(unreadable(&n.to_string())));
+        }
+        supervisor.take(Event::Apply(readable("fleet")));
+        assert_eq!((supervisor.running.len(), supervisor.reports.len(), before.elapsed()), (1, 100, Duration::ZERO));
+        // What has been corrected or deleted is not reported on any more.
+        supervisor.take(Event::Apply(readable("0")));
+        supervisor.take(Event::Delete(unreadable("1")));
+        supervisor.take(Event::Init);
+        for name in ["fleet", "0", "2"] {
+            supervisor.take(Event::InitApply(readable(name)));
+        }
+        supervisor.take(Event::InitDone);
+        assert_eq!((supervisor.running.len(), supervisor.reports.len()), (3, 0));
+        supervisor.stop().await;
+    }
 
     #[test]
     fn first_syncs_are_spread_over_the_period() {

@@ -16,7 +16,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
 use crate::deadline::{line, words};
-use crate::health::Part;
+use crate::health::{Failures, Part};
+use crate::metrics::{Metrics, Watched};
 
 /// How often a quiet watch shows that its task is alive.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -88,13 +89,19 @@ impl<T: Kept> State<T> {
 pub(crate) struct NotListed(String);
 
 impl<T: Kept> Collection<T> {
-    /// Starts to watch; `what` names it in logs, `part` reports its health, and `complete` adds to an object what the API server leaves
-    /// out.
-    pub(crate) fn watch(api: Api<T::Object>, what: String, part: Part, complete: impl Fn(&mut T::Object) + Send + 'static) -> Self {
+    /// Starts to watch; `part` reports whether it lives, `metrics` whether it fails, and `complete` adds to an object what the API server
+    /// leaves out.
+    pub(crate) fn watch(
+        api: Api<T::Object>,
+        what: Watched,
+        part: Part,
+        metrics: Metrics,
+        complete: impl Fn(&mut T::Object) + Send + 'static,
+    ) -> Self {
         let (version, _) = watch::channel(0);
         let shared = Arc::new(Shared { state: RwLock::default(), version });
         let cancel = CancellationToken::new();
-        tokio::spawn(run(api, shared.clone(), what, part, complete, cancel.clone()));
+        tokio::spawn(run(api, shared.clone(), what, part, metrics, complete, cancel.clone()));
         Self { shared, _watch: cancel.drop_guard() }
     }
 
@@ -144,40 +151,55 @@ impl<T: Kept> Shared<T> {
 async fn run<T: Kept>(
     api: Api<T::Object>,
     shared: Arc<Shared<T>>,
-    what: String,
+    what: Watched,
     part: Part,
+    metrics: Metrics,
     complete: impl Fn(&mut T::Object),
     cancel: CancellationToken,
 ) {
     let mut events = std::pin::pin!(start_watcher(api, watcher::Config::default()).default_backoff().modify(complete));
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
-    // One watch that is refused, for a kind that may not be read, must not make the whole operator unready.
+    // One watch that is refused, for a kind that may not be read, must not make the whole operator unready: it shows in the metrics,
+    // and on the scalers that need it.
     part.ready();
+    let mut failures = Failures::default();
     // Objects of a list under way replace the others together, when the list is complete.
     let mut listing = State::default();
     loop {
         tokio::select! {
             () = cancel.cancelled() => {
                 part.finished();
+                metrics.forget_watch(&what);
                 return;
             }
-            _ = heartbeat.tick() => part.beat(),
+            _ = heartbeat.tick() => {
+                part.beat();
+                metrics.watch(&what, failures.lasting().is_some());
+            }
             event = events.next() => match event {
                 // The part is dropped without being finished, which health reports.
                 None => return,
                 Some(Ok(event)) => {
-                    part.beat();
+                    if proves_success(&event) {
+                        failures.worked();
+                    }
                     take(event, &shared, &mut listing);
                 }
                 Some(Err(error)) => {
                     let error = words_of_watch(&error);
-                    warn!(watch = what, error, "Watch interrupted");
-                    part.failing(error.clone());
+                    if failures.failed(error.clone()) {
+                        warn!(watch = %what, error, "Watch interrupted; trying on");
+                    }
                     shared.change(|state| state.failure = Some(error));
                 }
             },
         }
     }
+}
+
+/// Whether the API server has given what was asked for. A list that begins has only been asked for.
+pub(crate) fn proves_success<T>(event: &Event<T>) -> bool {
+    !matches!(event, Event::Init)
 }
 
 /// The error of a watch in words for people.
@@ -259,6 +281,13 @@ mod tests {
         let listed = after(vec![Event::Init, Event::InitApply(map("a", None)), Event::InitDone]);
         assert!(listed.listed(patience).await.is_ok());
         assert!(listed.get("a").is_some() && listed.get("b").is_none());
+    }
+
+    #[test]
+    fn a_list_that_begins_proves_nothing() {
+        // The watcher says that it begins before it asks, at each attempt.
+        assert!(!proves_success(&Event::<ConfigMap>::Init));
+        assert!(proves_success(&Event::InitApply(map("a", None))) && proves_success(&Event::<ConfigMap>::InitDone));
     }
 
     #[test]

@@ -6,19 +6,18 @@ use llmscaler_api::LLMScaler;
 use llmscaler_signals::{Endpoint, TlsSettings, Transport};
 use serde_json::json;
 
-fn parsed(address: &str) -> Result<(), String> {
-    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "fleet"});
-    let spec = json!({"targetRef": target, "minReplicas": 1, "maxReplicas": 2, "serverAddress": address,
-        "metrics": [{"query": "up", "target": "1"}]});
-    let scaler: LLMScaler = serde_json::from_value(json!({"metadata": {"name": "fleet"}, "spec": spec})).unwrap();
-    scaler.parse().map(drop).map_err(|invalid| {
-        assert_eq!(invalid.field, "spec.serverAddress");
-        format!("serverAddress {}", invalid.message)
-    })
-}
-
 #[test]
 fn the_resource_refuses_the_link_local_addresses_that_the_connection_refuses() {
+    let parsed = |address: &str| {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "fleet"});
+        let spec = json!({"targetRef": target, "minReplicas": 1, "maxReplicas": 2, "serverAddress": address,
+            "metrics": [{"query": "up", "target": "1"}]});
+        let scaler: LLMScaler = serde_json::from_value(json!({"metadata": {"name": "fleet"}, "spec": spec})).unwrap();
+        scaler.parse().map(drop).map_err(|invalid| {
+            assert_eq!(invalid.field, "spec.serverAddress");
+            format!("serverAddress {}", invalid.message)
+        })
+    };
     let transport = Transport::new(&TlsSettings::default()).unwrap();
     let connected = |address: &str| Endpoint::new(transport.clone(), address, &BTreeMap::new()).map(drop).map_err(|why| why.to_string());
     for (host, refused) in [
