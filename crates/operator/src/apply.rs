@@ -1,5 +1,6 @@
 //! Step *apply*: the only place that writes to the target and its pods.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +10,23 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use llmscaler_engine::{Decision, Replicas, Victims, Warmth, Workload};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::{CallError, within};
-use crate::dereference::{Place, Unreachable};
+use crate::dereference::{Place, Unreachable, View};
+use crate::lease::{WRITE_MARGIN, chance};
 use crate::metrics::WriteOutcome;
 use crate::pods::KeptPod;
 use crate::target::Target;
 
 /// How often a write is tried when the target changes under it. An attempt takes some ten milliseconds, and a fleet whose pods start
 /// or stop changes several times a second.
-const ATTEMPTS: usize = 10;
+const ATTEMPTS: u32 = 10;
+
+/// The pauses before the second attempt and before the last ones. Between them they double.
+const PAUSES: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_millis(500);
 
 /// How long to wait until the marks are seen in a watch. The workload's own controller sees them at about the same time, and has
 /// to: it ranks the pods by what its watch has shown.
@@ -33,13 +39,22 @@ pub(crate) enum WriteError {
     Unreachable(#[from] Unreachable),
     #[error("the API server refused the new size: {0}")]
     Refused(CallError),
-    #[error("the target changed {ATTEMPTS} times while its new size was being written")]
+    #[error("the target kept changing while its new size was being written")]
     Contended,
     #[error("this replica of the operator is not the leader any more")]
     NotLeader,
 }
 
 impl WriteError {
+    /// Whether the API server has no such object, or serves its kind in another way.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => matches!(error, Unreachable::Missing { .. }) || error.is_absence(),
+            Self::Refused(error) => error.is_absent(),
+            Self::Contended | Self::NotLeader => false,
+        }
+    }
+
     pub(crate) fn outcome(&self) -> WriteOutcome {
         match self {
             Self::Unreachable(_) | Self::Refused(_) => WriteOutcome::Error,
@@ -50,7 +65,8 @@ impl WriteError {
 }
 
 /// Writes what is decided on the target as it is now, not as it was seen: `decide` is asked again with a fresh look, at each
-/// attempt, and `None` or a decision without a write ends the matter. Victims are marked before the size is reduced.
+/// attempt, and `None` or a decision without a write ends the matter. Victims are marked before the size is reduced. No attempt begins
+/// when `patience` has passed, which the sync period is, nor when a claim to leadership that was current at the start may be over.
 ///
 /// Answers the decision that was carried out, or the one that has nothing to write any more.
 pub(crate) async fn apply(
@@ -58,18 +74,26 @@ pub(crate) async fn apply(
     place: &Place,
     other_owner: Option<String>,
     warmth: &Warmth,
-    decide: impl Fn(&Workload) -> Option<Decision>,
+    patience: Duration,
+    mut decide: impl FnMut(Workload) -> Option<Decision>,
 ) -> Result<Option<Decision>, WriteError> {
-    for _ in 0..ATTEMPTS {
-        let (target, replicas, version) = place.look_live(context).await?;
-        let workload = place.workload(&target, replicas, other_owner.clone(), warmth.clone());
-        let Some(decision) = decide(&workload) else { return Ok(None) };
+    let end = Instant::now() + patience.min(WRITE_MARGIN);
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            sleep(pause(attempt)).await;
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        let (view, replicas, version) = place.look_live(context).await?;
+        let workload = view.workload(replicas, other_owner.clone(), warmth.clone());
+        let Some(decision) = decide(workload) else { return Ok(None) };
         let Some(count) = decision.write else { return Ok(Some(decision)) };
 
         if !context.claim.is_current() {
             return Err(WriteError::NotLeader);
         }
-        mark(context, place, &place.pods(&target), &decision.victims).await;
+        mark(context, place, &view.pods, &decision.victims).await;
         match write(context, place, count, version.as_deref()).await {
             Ok(()) => return Ok(Some(decision)),
             Err(WriteError::Refused(error)) if error.is_conflict() => debug!(%error, "The target changed, looking again"),
@@ -77,6 +101,12 @@ pub(crate) async fn apply(
         }
     }
     Err(WriteError::Contended)
+}
+
+/// The pause before an attempt, of which the first is 0; up to half of it is left out at random, so that two that met do not meet again.
+fn pause(attempt: u32) -> Duration {
+    let whole = PAUSES.start().saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(*PAUSES.end());
+    whole - whole.mul_f64(chance() / 2.0)
 }
 
 /// Writes the size alone. The version makes it fail when the target has changed since it was looked at.
@@ -137,18 +167,21 @@ async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>, bool)], v
 
 /// Takes our marks off pods that stay after all: not the `victims` of the write to come, and not while an earlier write is still being
 /// carried out. The workload's own controller has not chosen then, and needs the marks.
-pub(crate) async fn clear_marks(context: &Context, place: &Place, target: &Target, replicas: Replicas, victims: &Victims) {
-    let spared = spared(&place.pods(target), target, replicas, victims);
+pub(crate) async fn clear_marks(context: &Context, place: &Place, view: &View, replicas: Replicas, victims: &Victims) {
+    let spared = spared(&view.pods, &view.target, replicas, victims);
     if spared.is_empty() || !context.claim.is_current() {
         return;
     }
     // The watch of targets may be behind the one of pods, and not show the latest write yet.
     let spared = match place.look_live(context).await {
-        Ok((target, replicas, _)) => self::spared(&place.pods(&target), &target, replicas, victims),
+        Ok((view, replicas, _)) => self::spared(&view.pods, &view.target, replicas, victims),
         Err(error) => return debug!(%error, "Not clearing marks; the next sync tries again"),
     };
     let (api, params) = pods_api(context, place);
     for pod in spared {
+        if !context.claim.is_current() {
+            return;
+        }
         match within(api.patch_metadata(&pod.name, &params, &Patch::Merge(pod.mark.clear()))).await {
             Ok(_) => info!(pod = pod.name, "Cleared the deletion mark of a pod that stays"),
             Err(error) if error.is_not_found() => {}
@@ -173,7 +206,11 @@ fn pods_api(context: &Context, place: &Place) -> (Api<Pod>, PatchParams) {
 
 #[cfg(test)]
 mod tests {
+    use llmscaler_api::LLMScaler;
+    use llmscaler_engine::{self as engine, Memory, Observation, Reading};
+
     use super::*;
+    use crate::fake_api::Fleet;
     use crate::watch::Kept;
 
     fn pod(name: &str, more: serde_json::Value) -> (Arc<KeptPod>, bool) {
@@ -210,5 +247,35 @@ mod tests {
         assert_eq!(names(&pods, &target(1), 3, &[]), [""; 0], "the controller has not seen the size");
         assert_eq!(names(&pods, &target(2), 3, &[]), ["b", "c"]);
         assert_eq!(names(&pods, &target(2), 3, &["c"]), ["b"], "the next write needs the other one");
+    }
+
+    /// How often the API server is asked to write a size that it refuses with a conflict, and for how long.
+    async fn contended(patience: Duration) -> (usize, Duration) {
+        let fleet = Fleet::new(2, false);
+        fleet.scale.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1 = 409;
+        let context = fleet.context();
+        let place = Place::find(&context.cluster, "serving", &Fleet::target()).await.ok();
+        let scaler = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
+            "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": [{"query": "q", "target": "1"}]});
+        let scaler: Option<LLMScaler> = serde_json::from_value(json!({"metadata": {}, "spec": scaler})).ok();
+        let (Some(place), Some(Ok(scaler))) = (place, scaler.map(|scaler| scaler.parse())) else { panic!("no scaler") };
+        let started = Instant::now();
+        let decide = |workload| {
+            let seen = Observation { workload, readings: vec![Reading::from_number(1.0)] };
+            Some(engine::decide(&scaler.spec, &seen, &Memory::default(), context.clock.now()))
+        };
+        let error = apply(&context, &place, None, &Warmth::NotAsked, patience, decide).await.err();
+        assert!(matches!(error, Some(WriteError::Contended)), "{error:?}");
+        (fleet.asked("PATCH").len(), started.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_contended_write_is_tried_again_ever_more_slowly_and_not_for_long() {
+        let (attempts, took) = contended(Duration::from_secs(15)).await;
+        // 20, 40, 80, 160, 320 and four times 500 ms, each less up to a half.
+        assert_eq!(attempts, 10);
+        assert!((1300..2650).contains(&took.as_millis()), "{took:?}");
+        let (attempts, took) = contended(Duration::from_millis(200)).await;
+        assert!((3..=6).contains(&attempts) && took < Duration::from_millis(400), "{attempts} in {took:?}");
     }
 }

@@ -74,7 +74,8 @@ impl Cluster {
         Self { client, health, metrics, kinds: Mutex::default(), targets: Mutex::default(), pods: Mutex::default() }
     }
 
-    /// How the API serves the target's kind. A kind that is served is remembered; one that is not is asked for again.
+    /// How the API serves the target's kind. A kind that is served is remembered, until [`Cluster::forget`]; one that is not is asked for
+    /// again.
     pub(crate) async fn kind(&self, target: &TargetRef) -> Result<TargetKind, KindError> {
         let gvk = gvk(target);
         if let Some(kind) = lock(&self.kinds).get(&gvk) {
@@ -90,6 +91,12 @@ impl Cluster {
         let kind = TargetKind { resource, has_scale };
         lock(&self.kinds).insert(gvk, kind.clone());
         Ok(kind)
+    }
+
+    /// The API server has no such thing as was asked of this kind: its CRD may have been taken away, or replaced by one with or without a
+    /// scale subresource.
+    pub(crate) fn forget(&self, target: &TargetRef) {
+        lock(&self.kinds).remove(&gvk(target));
     }
 
     /// The targets of this kind in the namespace.

@@ -27,6 +27,12 @@ impl CallError {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_not_found())
     }
 
+    /// Whether what was asked does not exist: the object, its subresource, or its kind. Custom resources without a scale subresource
+    /// answer like an object that is not there.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 405))
+    }
+
     /// Whether somebody else changed the object first.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict())
@@ -80,6 +86,16 @@ mod tests {
     fn an_error_is_what_the_api_server_said() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
         assert_eq!(CallError::Api(kube::Error::Api(status.boxed())).to_string(), "pods is forbidden");
+    }
+
+    #[test]
+    fn what_is_not_there_and_what_cannot_be_done_with_it_is_absent() {
+        let absent = |code: u16| {
+            let status = kube::core::Status::failure("no", "").with_code(code);
+            CallError::Api(kube::Error::Api(status.boxed())).is_absent()
+        };
+        assert!(absent(404) && absent(405));
+        assert!(!absent(403) && !absent(409) && !absent(503) && !CallError::Deadline.is_absent());
     }
 
     #[test]

@@ -43,6 +43,18 @@ pub(crate) enum Unreachable {
     Api { kind: String, name: String, source: CallError },
 }
 
+impl Unreachable {
+    /// Whether the API server serves the kind in another way than is known: not at all, or with its size elsewhere.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::NoReplicas { .. } => true,
+            Self::Api { source, .. } => source.is_absent(),
+            // Found in no watch, it is only not there yet.
+            Self::Missing { .. } | Self::Kind(_) | Self::NotListed { .. } => false,
+        }
+    }
+}
+
 impl Place {
     /// Finds the kind and starts the watches, where they do not run yet.
     pub(crate) async fn find(cluster: &Cluster, namespace: &str, target: &TargetRef) -> Result<Self, Unreachable> {
@@ -53,7 +65,7 @@ impl Place {
     }
 
     /// The target as its watch last showed it, with its size.
-    pub(crate) async fn look(&self, context: &Context) -> Result<(Arc<Target>, Replicas), Unreachable> {
+    pub(crate) async fn look(&self, context: &Context) -> Result<(View, Replicas), Unreachable> {
         let (kind, name, namespace) = (&self.target.kind, &self.target.name, &self.namespace);
         let not_listed = |what: &str, why: crate::watch::NotListed| Unreachable::NotListed {
             what: what.to_owned(),
@@ -64,21 +76,29 @@ impl Place {
         self.pods.pods.listed(LIST_PATIENCE).await.map_err(|why| not_listed("pods", why))?;
         self.pods.replica_sets.listed(LIST_PATIENCE).await.map_err(|why| not_listed("replicasets", why))?;
         let missing = || Unreachable::Missing { kind: kind.clone(), name: name.clone(), namespace: namespace.clone() };
-        let target = self.targets.get(name).ok_or_else(missing)?;
-        let replicas = self.replicas(context, &target).await?;
-        Ok((target, replicas))
+        let view = self.view().ok_or_else(missing)?;
+        let replicas = self.replicas(context, &view.target).await?;
+        Ok((view, replicas))
     }
 
-    /// The target as the API server has it now, with its size and resource version.
-    pub(crate) async fn look_live(&self, context: &Context) -> Result<(Target, Replicas, Option<String>), Unreachable> {
+    /// What the watches show of the target now; `None` when they do not know it. It asks nobody.
+    pub(crate) fn view(&self) -> Option<View> {
+        let target = self.targets.get(&self.target.name)?;
+        let pods = self.pods(&target);
+        Some(View { target, pods })
+    }
+
+    /// The target as the API server has it now, with its size and resource version, and its pods as their watch shows them.
+    pub(crate) async fn look_live(&self, context: &Context) -> Result<(View, Replicas, Option<String>), Unreachable> {
         let (kind, name) = (self.target.kind.clone(), self.target.name.clone());
         let object = within(self.api(context).get(&name)).await.map_err(|error| match error.is_not_found() {
             true => Unreachable::Missing { kind, name, namespace: self.namespace.clone() },
             false => Unreachable::Api { kind, name, source: error },
         })?;
-        let target = Target::of(&object);
+        let target = Arc::new(Target::of(&object));
         let replicas = self.replicas(context, &target).await?;
-        Ok((target, replicas, object.metadata.resource_version))
+        let pods = self.pods(&target);
+        Ok((View { target, pods }, replicas, object.metadata.resource_version))
     }
 
     /// The size, from the object itself, else from its scale subresource.
@@ -100,14 +120,32 @@ impl Place {
     }
 
     /// The target's pods, each with whether it is of the newest template.
-    pub(crate) fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
+    fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
         pods_of(&self.target.name, target, &self.pods.pods, &self.pods.replica_sets)
+    }
+}
+
+/// What the watches show of a target.
+pub(crate) struct View {
+    pub target: Arc<Target>,
+    /// Each with whether it is of the newest template.
+    pub pods: Vec<(Arc<KeptPod>, bool)>,
+}
+
+impl View {
+    /// Whether no event about the target or one of its pods came between the two.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.pods, &other.pods);
+        let same_pods = ours.len() == theirs.len()
+            && ours.iter().zip(theirs).all(|((pod, newest), (other, other_newest))| Arc::ptr_eq(pod, other) && newest == other_newest);
+        same_pods && Arc::ptr_eq(&self.target, &other.target)
     }
 
     /// The workload as the engine looks at it.
-    pub(crate) fn workload(&self, target: &Target, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
-        let (now, kept) = (Timestamp::now(), self.pods(target));
-        let (overdue, waited_for): (Vec<_>, Vec<_>) = kept.iter().cloned().partition(|(pod, _)| pod.is_overdue(now));
+    pub(crate) fn workload(&self, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
+        let Self { target, pods } = self;
+        let now = Timestamp::now();
+        let (overdue, waited_for): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(|(pod, _)| pod.is_overdue(now));
         let leaving = replicas_of(target.kind, &waited_for, now).iter().filter(|pod| pod.terminating).count();
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
         Workload {
@@ -117,7 +155,7 @@ impl Place {
             rollout: target.rollout.clone(),
             // Pods that should have been gone for long are in the target's own figure.
             terminating: target.terminating.saturating_sub(count(overdue.len())).max(count(leaving)),
-            pods: replicas_of(target.kind, &kept, now),
+            pods: replicas_of(target.kind, pods, now),
             other_owner,
             warmth,
         }

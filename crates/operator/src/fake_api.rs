@@ -1,13 +1,15 @@
 //! An API server for tests: answers what a closure says.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::events::Reporter;
+use llmscaler_api::TargetRef;
 use serde_json::{Value, json};
 use tower::service_fn;
 
@@ -79,5 +81,71 @@ pub(crate) fn context(client: Client) -> Context {
         owners: Owners::new(),
         claim: Claim::always(),
         client,
+    }
+}
+
+/// The fleet that tests scale: of a custom kind without `spec.replicas`, whose size is in its scale subresource.
+pub(crate) struct Fleet {
+    pub size: AtomicU32,
+    /// Its controller has not seen the newest spec yet.
+    pub rolling: AtomicBool,
+    /// What its scale subresource answers to a read and to a write.
+    pub scale: Mutex<(u16, u16)>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Fleet {
+    pub(crate) fn new(size: u32, rolling: bool) -> Arc<Self> {
+        let (size, rolling) = (AtomicU32::new(size), AtomicBool::new(rolling));
+        Arc::new(Self { size, rolling, scale: Mutex::new((200, 200)), asked: Mutex::default() })
+    }
+
+    pub(crate) fn target() -> TargetRef {
+        TargetRef { group: "example.com".into(), version: "v1".into(), kind: "Engine".into(), name: "fleet".into() }
+    }
+
+    /// The requests since the last call whose paths contain `part`, as `METHOD path`, without queries.
+    pub(crate) fn asked(&self, part: &str) -> Vec<String> {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        asked.into_iter().filter(|request| request.contains(part)).collect()
+    }
+
+    pub(crate) fn context(self: &Arc<Self>) -> Context {
+        let fleet = self.clone();
+        context(client(move |asked| fleet.answer(asked)))
+    }
+
+    pub(crate) fn object(&self) -> Value {
+        let observed = if self.rolling.load(Ordering::Relaxed) { 1 } else { 2 };
+        let metadata = json!({"name": "fleet", "namespace": "serving", "uid": "u", "generation": 2, "resourceVersion": "5"});
+        let status = json!({"observedGeneration": observed, "readyReplicas": self.size.load(Ordering::Relaxed)});
+        json!({"apiVersion": "example.com/v1", "kind": "Engine", "metadata": metadata, "spec": {"size": 2}, "status": status})
+    }
+
+    fn answer(&self, asked: Asked) -> Option<(u16, Value)> {
+        let path = asked.path.split('?').next().unwrap_or_default().to_owned();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {path}", asked.method));
+        let list = |items: Value| Some((200, json!({"metadata": {"resourceVersion": "1"}, "items": items})));
+        let (read, write) = *self.scale.lock().unwrap_or_else(PoisonError::into_inner);
+        match path.strip_prefix("/apis/example.com/v1").map(|rest| rest.trim_start_matches("/namespaces/serving/")) {
+            Some("") => {
+                let resource = |name: &str| json!({"name": name, "kind": "Engine", "namespaced": true, "singularName": "", "verbs": []});
+                let resources = [resource("engines"), resource("engines/scale")];
+                Some((200, json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": resources})))
+            }
+            Some("engines") => list(json!([self.object()])),
+            Some("engines/fleet") => Some((200, self.object())),
+            Some("engines/fleet/scale") => match (asked.method == Method::GET, read, write) {
+                (true, 200, _) => Some((200, json!({"metadata": {}, "spec": {"replicas": self.size.load(Ordering::Relaxed)}}))),
+                (false, _, 200) => Some((200, json!({"metadata": {}, "spec": asked.body["spec"]}))),
+                (true, code, _) | (false, _, code) => {
+                    let reason = if code == 409 { "Conflict" } else { "" };
+                    refusal(code, reason, "the server could not do it")
+                }
+            },
+            _ if asked.method == Method::GET => list(json!([])),
+            // Events and the status of the scaler.
+            _ => Some((200, asked.body)),
+        }
     }
 }

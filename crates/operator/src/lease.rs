@@ -288,7 +288,11 @@ impl Claim {
 
 /// `period` and up to a quarter more, so that candidates do not move in step.
 fn jittered(period: Duration) -> Duration {
+    period + period.mul_f64(chance() / 4.0)
+}
+
+/// A number from 0 to 1 at random.
+pub(crate) fn chance() -> f64 {
     // The keys of a `RandomState` are random, and so is the hash of nothing under them.
-    let random = RandomState::new().build_hasher().finish();
-    period + period.mul_f64(random as f64 / u64::MAX as f64 / 4.0)
+    RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use llmscaler_api::{LLMScaler, Scaler};
-use llmscaler_engine::{Decision, Memory, Mode, Observation, Reading, Replicas, Stage, Warmth, Workload, decide, reconsider};
+use llmscaler_engine::{Decision, Memory, Mode, Observation, Reason, Replicas, Stage, Warmth, decide, reconsider};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
 
 use crate::apply::{WriteError, apply, clear_marks};
 use crate::context::Context;
-use crate::dereference::{Place, Unreachable};
+use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
 use crate::report::{Reporter, Trouble};
 
-/// Watch events come in bursts; a deferred write looks again at most this often.
-const SETTLE: Duration = Duration::from_millis(100);
+/// Watch events come in bursts, and those of a whole namespace; a deferred write looks again at most this often.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs one scaler until its task is dropped. `first` is when its first sync is due; `object` carries each new generation.
 pub(crate) async fn run(context: Arc<Context>, mut object: watch::Receiver<Arc<LLMScaler>>, first: Instant) {
@@ -92,10 +92,19 @@ enum Awaited {
     Release(Box<Deferred>),
 }
 
-/// A decision that a guard kept back, with the share of its readings that the write needs.
+/// A decision that a guard kept back, with the share of its readings that the write needs, and what was seen when it was.
 struct Deferred {
     decision: Decision,
     warmth: Warmth,
+    view: View,
+    other_owner: Option<String>,
+}
+
+impl Deferred {
+    /// Whether it is another scaler that keeps the write back.
+    fn waits_for_owner(&self) -> bool {
+        self.decision.reason == Reason::TargetOwned
+    }
 }
 
 /// Where the watches stood at a look, so that no change after it is missed.
@@ -109,19 +118,13 @@ impl Versions {
     fn of(context: &Context, place: &Place) -> Self {
         Self { targets: place.targets.version(), pods: place.pods.pods.version(), owners: context.owners.version() }
     }
+}
 
-    async fn changed(&mut self) {
+/// Resolves at the next change.
+async fn change(version: &mut watch::Receiver<u64>) {
+    if version.changed().await.is_err() {
         // A sender that is gone is a watch that has ended; nothing more comes from it.
-        let change = async |version: &mut watch::Receiver<u64>| {
-            if version.changed().await.is_err() {
-                std::future::pending().await
-            }
-        };
-        tokio::select! {
-            () = change(&mut self.targets) => {}
-            () = change(&mut self.pods) => {}
-            () = change(&mut self.owners) => {}
-        }
+        std::future::pending().await
     }
 }
 
@@ -138,6 +141,14 @@ impl From<Unreachable> for Failed {
 }
 
 impl Failed {
+    /// Whether the API server may serve the kind in another way by now.
+    fn is_absence(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => error.is_absence(),
+            Self::Write(error) => error.is_absence(),
+        }
+    }
+
     fn describe(&self) -> (Trouble, String) {
         match self {
             Self::Unreachable(error) => (Trouble::FailedGetScale, error.to_string()),
@@ -223,6 +234,12 @@ impl Task {
                 let (trouble, message) = failed.describe();
                 debug!(%message, "Sync failed");
                 self.reporter.trouble(&self.context, &self.object, trouble, &message).await;
+                if failed.is_absence()
+                    && let Some(current) = &mut self.current
+                {
+                    self.context.cluster.forget(&current.scaler.target);
+                    current.place = None;
+                }
                 if let Failed::Unreachable(Unreachable::Missing { .. }) = failed {
                     self.awaited = Awaited::Target;
                 }
@@ -246,47 +263,45 @@ impl Task {
         let place = current.place(&context, &self.namespace).await?;
         let Current { scaler, observer, .. } = current;
         self.versions = Some(Versions::of(&context, &place));
-        let (target, replicas) = place.look(&context).await?;
+        let (view, replicas) = place.look(&context).await?;
 
         // observe
-        let pods: Vec<_> = place.pods(&target).into_iter().map(|(pod, _)| pod).collect();
+        let pods: Vec<_> = view.pods.iter().map(|(pod, _)| pod.clone()).collect();
         let Observed { readings, problems } = observer.observe(&context, &self.name, &pods).await;
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
-        let mut workload = place.workload(&target, replicas, other_owner.clone(), Warmth::NotAsked);
+        let workload = view.workload(replicas, other_owner.clone(), Warmth::NotAsked);
 
         // decide
-        let spec = &scaler.spec;
-        let memory = std::mem::take(&mut self.memory);
-        let look = |workload: &Workload, readings: &[Reading]| {
-            decide(spec, &Observation { workload: workload.clone(), readings: readings.to_vec() }, &memory, now)
-        };
-        let mut decision = look(&workload, &readings);
+        let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
+        let mut seen = Observation { workload, readings };
+        let mut decision = decide(spec, &seen, &memory, now);
         if decision.out_of(Stage::Pace) < replicas {
-            workload.warmth = observer.warmth(now).await;
-            decision = look(&workload, &readings);
+            seen.workload.warmth = observer.warmth(now).await;
+            decision = decide(spec, &seen, &memory, now);
         }
-        let warmth = std::mem::take(&mut workload.warmth);
+        let warmth = std::mem::take(&mut seen.workload.warmth);
 
         // apply
-        clear_marks(&context, &place, &target, replicas, &decision.victims).await;
-        let (decision, outcome) = match decision.write {
-            None => (decision, Ok(None)),
-            Some(_) => {
-                let again = |workload: &Workload| Some(look(workload, &readings));
-                match apply(&context, &place, other_owner, &warmth, again).await {
-                    Ok(Some(done)) => {
-                        let written = done.write;
-                        (done, Ok(written))
-                    }
-                    Ok(None) => (decision, Ok(None)),
-                    Err(error) => (decision, Err(error)),
+        clear_marks(&context, &place, &view, replicas, &decision.victims).await;
+        let mut outcome = Ok(None);
+        if decision.write.is_some() {
+            let again = |workload| {
+                seen.workload = workload;
+                Some(decide(spec, &seen, &memory, now))
+            };
+            match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
+                Ok(Some(done)) => {
+                    outcome = Ok(done.write);
+                    decision = done;
                 }
+                Ok(None) => {}
+                Err(error) => outcome = Err(error),
             }
-        };
+        }
 
         // report
         self.reporter.problems(&context, &self.object, &problems).await;
-        self.settle_accounts(decision, warmth, outcome).await
+        self.settle_accounts(Deferred { decision, warmth, view, other_owner }, outcome).await
     }
 
     /// A watch event has come: looks whether it releases a deferred write. Answers whether a sync is due at once.
@@ -303,31 +318,35 @@ impl Task {
                 }
                 return found.is_some();
             }
-            Awaited::Release(deferred) => *deferred,
+            Awaited::Release(deferred) => deferred,
         };
         let context = self.context.clone();
         let Some(Current { scaler, place: Some(place), .. }) = &self.current else { return false };
-        let place = place.clone();
+        let (place, spec) = (place.clone(), &scaler.spec);
         self.versions = Some(Versions::of(&context, &place));
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
-        let spec = &scaler.spec;
-        // The watch answers first, at no cost; only when it would release the write is the target itself asked.
-        let released = match place.look(&context).await {
-            Ok((target, replicas)) => {
-                let workload = place.workload(&target, replicas, other_owner.clone(), deferred.warmth.clone());
-                reconsider(spec, &deferred.decision, &workload)
-            }
-            Err(_) => None,
-        };
-        let Some(_) = released.filter(|decision| decision.write.is_some()) else {
-            self.awaited = Awaited::Release(Box::new(deferred));
+        let Some(view) = place.view() else {
+            self.awaited = Awaited::Release(deferred);
             return false;
         };
-        let again = |workload: &Workload| reconsider(spec, &deferred.decision, workload);
-        match apply(&context, &place, other_owner, &deferred.warmth, again).await {
+        // What the watches show costs nothing, and most events are about other targets. Only when it would release the write is the
+        // target itself asked; that it has another size by now, where the watch does not show it, is seen then.
+        let news = !view.is_same(&deferred.view) || other_owner != deferred.other_owner;
+        let released = news && {
+            let replicas = view.target.replicas.unwrap_or(deferred.decision.replicas);
+            let workload = view.workload(replicas, other_owner.clone(), deferred.warmth.clone());
+            reconsider(spec, &deferred.decision, &workload).is_some_and(|decision| decision.write.is_some())
+        };
+        if !released {
+            self.awaited = Awaited::Release(Box::new(Deferred { view, other_owner, ..*deferred }));
+            return false;
+        }
+        let Deferred { decision, warmth, .. } = *deferred;
+        let again = |workload| reconsider(spec, &decision, &workload);
+        match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
             Ok(Some(decision)) => {
                 let written = decision.write;
-                let _ = self.settle_accounts(decision, deferred.warmth, Ok(written)).await;
+                let _ = self.settle_accounts(Deferred { decision, warmth, view, other_owner }, Ok(written)).await;
             }
             // Another size by now: the next sync decides anew.
             Ok(None) => {}
@@ -340,16 +359,12 @@ impl Task {
     }
 
     /// Remembers and reports a decision, and what became of its write.
-    async fn settle_accounts(
-        &mut self,
-        decision: Decision,
-        warmth: Warmth,
-        outcome: Result<Option<Replicas>, WriteError>,
-    ) -> Result<(), Failed> {
+    async fn settle_accounts(&mut self, done: Deferred, outcome: Result<Option<Replicas>, WriteError>) -> Result<(), Failed> {
+        let decision = &done.decision;
         let Some(Current { scaler, .. }) = &self.current else { return Ok(()) };
         let context = &self.context;
         self.memory = decision.memory.clone();
-        context.metrics.decision(&self.namespace, &self.name, &decision);
+        context.metrics.decision(&self.namespace, &self.name, decision);
         match outcome {
             Ok(written) => {
                 if let Some(count) = written {
@@ -357,12 +372,12 @@ impl Task {
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
                 let scoped = self.current.as_ref().and_then(|current| current.observer.scoped.as_ref());
-                let news = self.reporter.decision(context, &self.object, &decision, written, scoped).await;
+                let news = self.reporter.decision(context, &self.object, decision, written, scoped).await;
                 if decision.deferred() && written.is_none() {
                     if news {
                         info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);
                     }
-                    self.awaited = Awaited::Release(Box::new(Deferred { decision, warmth }));
+                    self.awaited = Awaited::Release(Box::new(done));
                 }
                 Ok(())
             }
@@ -376,9 +391,116 @@ impl Task {
     /// Resolves when something has changed that what is awaited may depend on.
     async fn awaited_change(&mut self) {
         match (&self.awaited, &mut self.versions) {
-            (Awaited::Target | Awaited::Release(_), Some(versions)) => versions.changed().await,
+            (Awaited::Target, Some(Versions { targets, .. })) => change(targets).await,
+            (Awaited::Release(deferred), Some(Versions { targets, pods, owners })) => {
+                tokio::select! {
+                    () = change(targets) => {}
+                    () = change(pods) => {}
+                    () = change(owners), if deferred.waits_for_owner() => {}
+                }
+            }
             _ => std::future::pending().await,
         }
         tokio::time::sleep(SETTLE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use llmscaler_engine::Reading;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake_api::Fleet;
+    use crate::target::Target;
+
+    async fn task(context: Context) -> Task {
+        let target = json!({"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"});
+        let metrics = json!([{"query": "queued", "target": "1", "metricType": "AverageValue"}]);
+        let spec =
+            json!({"targetRef": target, "minReplicas": 1, "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": metrics});
+        let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "generation": 1}, "spec": spec});
+        let object: Arc<LLMScaler> = Arc::new(serde_json::from_value(object).unwrap());
+        let mut task = Task::new(Arc::new(context), &object, "serving".to_owned(), "fleet".to_owned());
+        task.refresh(&object).await;
+        task
+    }
+
+    /// The task waits with a write from 2 to 4 for a rollout that `view` shows.
+    async fn deferred(task: &mut Task, view: impl FnOnce(View) -> View) {
+        let context = task.context.clone();
+        let place = task.current.as_mut().unwrap().place(&context, "serving").await.unwrap();
+        let (now, _) = place.look(&context).await.unwrap();
+        let view = view(now);
+        let spec = &task.current.as_ref().unwrap().scaler.spec;
+        let workload = view.workload(Replicas::new(2), None, Warmth::NotAsked);
+        let seen = Observation { workload, readings: vec![Reading::from_number(4.0)] };
+        let decision = decide(spec, &seen, &Memory::default(), context.clock.now());
+        assert!(decision.deferred(), "{decision:?}");
+        task.awaited = Awaited::Release(Box::new(Deferred { decision, warmth: Warmth::NotAsked, view, other_owner: None }));
+    }
+
+    fn awaits_release(task: &Task) -> bool {
+        matches!(task.awaited, Awaited::Release(_))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_releases_nothing_asks_nobody() {
+        let fleet = Fleet::new(2, true);
+        let mut task = task(fleet.context()).await;
+        deferred(&mut task, |view| view).await;
+        fleet.asked("");
+        assert!(!task.catch_up().await && awaits_release(&task));
+        assert_eq!(fleet.asked(""), [""; 0], "an event about another target");
+        deferred(&mut task, |view| View { target: Arc::new(Target::of(&serde_json::from_value(fleet.object()).unwrap())), ..view }).await;
+        fleet.asked("");
+        assert!(!task.catch_up().await && awaits_release(&task));
+        assert_eq!(fleet.asked(""), [""; 0], "its own rollout goes on; the size is not asked for, though no watch shows it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_rollout_releases_the_write_after_a_live_look() {
+        let fleet = Fleet::new(2, true);
+        let rolling: Arc<Target> = Arc::new(Target::of(&serde_json::from_value(fleet.object()).unwrap()));
+        let settled = Fleet::new(2, false);
+        let mut task = task(settled.context()).await;
+        deferred(&mut task, |view| View { target: rolling, ..view }).await;
+        settled.asked("");
+        assert!(!task.catch_up().await && !awaits_release(&task));
+        let engine = "/apis/example.com/v1/namespaces/serving/engines/fleet";
+        assert_eq!(settled.asked("engines"), [format!("GET {engine}"), format!("GET {engine}/scale"), format!("PATCH {engine}/scale")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_write_that_another_scaler_keeps_back_hears_of_scalers() {
+        let fleet = Fleet::new(2, true);
+        let mut task = task(fleet.context()).await;
+        deferred(&mut task, |view| view).await;
+        let wakes = async |task: &mut Task| {
+            let current = task.current.as_ref().unwrap();
+            task.versions = Some(Versions::of(&task.context, current.place.as_ref().unwrap()));
+            let context = task.context.clone();
+            context.owners.add("serving", "another", &Fleet::target());
+            tokio::time::timeout(Duration::from_secs(1), task.awaited_change()).await.is_ok()
+        };
+        assert!(!wakes(&mut task).await);
+        let Awaited::Release(waiting) = &mut task.awaited else { panic!() };
+        waiting.decision.reason = Reason::TargetOwned;
+        assert!(wakes(&mut task).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_lost_its_scale_subresource_is_looked_up_anew() {
+        let fleet = Fleet::new(2, false);
+        let mut task = task(fleet.context()).await;
+        fleet.scale.lock().unwrap().0 = 404;
+        for _ in 0..2 {
+            task.sync(Instant::now()).await;
+            let looked_up = fleet.asked("").into_iter().filter(|request| request == "GET /apis/example.com/v1").count();
+            assert_eq!((looked_up, task.current.as_ref().unwrap().place.is_none()), (1, true));
+        }
+        fleet.scale.lock().unwrap().0 = 500;
+        task.sync(Instant::now()).await;
+        assert!(task.current.as_ref().unwrap().place.is_some(), "what fails may be there");
     }
 }
