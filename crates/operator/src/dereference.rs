@@ -120,7 +120,7 @@ impl Place {
     }
 
     /// The target's pods, each with whether it is of the newest template.
-    fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
+    pub(crate) fn pods(&self, target: &Target) -> Vec<(Arc<KeptPod>, bool)> {
         pods_of(&self.target.name, target, &self.pods.pods, &self.pods.replica_sets)
     }
 }

@@ -269,6 +269,8 @@ impl Task {
         let pods: Vec<_> = view.pods.iter().map(|(pod, _)| pod.clone()).collect();
         let Observed { readings, problems } = observer.observe(&context, &self.name, &pods).await;
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
+        // Sources may take their time, and pods go on meanwhile.
+        let view = View { pods: place.pods(&view.target), ..view };
         let workload = view.workload(replicas, other_owner.clone(), Warmth::NotAsked);
 
         // decide
