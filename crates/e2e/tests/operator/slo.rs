@@ -167,3 +167,43 @@ async fn a_picker_that_is_gone_or_whose_pool_is_stuck_holds_the_fleet_and_an_idl
     fleet.is_serving(3).await;
     sizes.were(&[5, 4, 3]).await;
 }
+
+#[tokio::test]
+async fn without_a_prometheus_the_pickers_own_page_takes_the_fleet_up_and_down() {
+    let Some(fleet) = Fleet::start("slo-page", 3).await else { return };
+    let page = fleet.ns().plane().exporter();
+    let address = page.listen(([127, 0, 0, 1], 0).into()).await;
+    let relay = Relay::to(&format!("http://{address}")).await;
+    let port: u16 = relay.url().rsplit(':').next().unwrap().parse().unwrap();
+    let epp = Epp::start(&page);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": epp::SERVICE},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    fleet.ns().apply(&service.to_string()).await;
+    let scrape = json!({"eppService": {"name": epp::SERVICE, "port": port}});
+    let sizes = fleet.sizes().await;
+    epp.load(90, 30);
+    let status = under_load(&epp, OVERRUN, async {
+        scale(&fleet, json!({"metricProvider": "Scrape", "serverAddress": null, "scrape": scrape})).await;
+        reads(&fleet, "Value").await
+    })
+    .await;
+    assert_eq!(saturation(&status), 2.0, "{status}");
+    // Nobody is asked anything in PromQL.
+    assert_eq!(condition(&status, "QueriesScoped"), &Value::Null, "{status}");
+    fleet.is_serving(8).await;
+
+    // The picker restarts: its page is away for a while, and then counts from zero.
+    relay.cut();
+    reads(&fleet, "Unknown").await;
+    let notes = fleet.notes("FailedScrape", 1).await;
+    assert!(notes[0].contains(&format!("localhost:{port}")), "{notes:?}");
+    fleet.keeps_size(8).await;
+    epp.goes();
+    epp.comes_back();
+    epp.load(12, 0);
+    relay.restore().await;
+    fleet.status("read again", |status| status["metrics"][0]["state"] != "Unknown").await;
+    epp.answered(1e6, HEALTHY);
+    fleet.is_serving(3).await;
+    sizes.were(&[3, 7, 8, 7, 6, 5, 4, 3]).await;
+}
