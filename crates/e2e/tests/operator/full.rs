@@ -134,9 +134,11 @@ async fn the_slo_object_of_the_guide_follows_a_surge_up_and_drains_at_the_docume
         }
         assert!(elapsed < Duration::from_secs(30 * 60), "not drained: {:?}", sizes.steps());
     }
-    sizes.were(&[3, 7, 8, 7, 6, 5, 4, 3]).await;
-    // The last four steps are of one replica in two minutes.
-    let steps = sizes.steps();
+    let (seen, steps) = (sizes.seen(), sizes.steps());
+    // To at most seven within a minute, by way of six where the window's oldest sync asked for no more, and then to eight.
+    assert!(seen.starts_with(&[3, 6, 7, 8]) || seen.starts_with(&[3, 7, 8]), "{seen:?}");
+    assert!(seen.ends_with(&[8, 7, 6, 5, 4, 3]) && seen.len() <= 9, "{seen:?}");
+    // The last four steps are of one replica in two minutes, and a sync later when two minutes are not quite over.
     let paced = &steps[steps.len() - 4..];
     assert!(paced.iter().all(|step| (115..150).contains(&step.as_secs())), "{steps:?}");
 }
