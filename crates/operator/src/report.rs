@@ -349,7 +349,7 @@ fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: 
 
 fn metric_status(reading: &ReadingTrace) -> MetricStatus {
     let (state, value, message) = match &reading.state {
-        ReadingState::Value(value) => (MetricState::Value, Some(value.to_string()), reading.account.clone()),
+        ReadingState::Value(value) => (MetricState::Value, Some(rounded(value.get()).to_string()), reading.account.clone()),
         ReadingState::Idle => (MetricState::Idle, None, None),
         ReadingState::Unknown(why) => (MetricState::Unknown, None, Some(shortened(why, STATUS_MESSAGE))),
     };
@@ -361,6 +361,11 @@ fn metric_status(reading: &ReadingTrace) -> MetricStatus {
         replicas: reading.replicas.map(Replicas::as_i32),
         message,
     }
+}
+
+/// To six digits, so that noise in the last ones does not rewrite the status.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 fn decision_status(decision: &Decision) -> DecisionStatus {
@@ -514,6 +519,13 @@ mod tests {
         assert!(differs(&at(1030, 3), &at(1000, 3)));
         assert!(differs(&at(1000, 4), &at(1000, 3)));
         assert!(differs(&at(1000, 3), &LLMScalerStatus { replicas: Some(3), ..LLMScalerStatus::default() }));
+    }
+
+    #[test]
+    fn values_have_six_digits() {
+        for (value, shown) in [(0.380_000_000_000_000_1, "0.38"), (0.0, "0"), (1_234_567.8, "1234570"), (2.0, "2"), (1e-9, "0.000000001")] {
+            assert_eq!(rounded(value).to_string(), shown);
+        }
     }
 
     #[test]

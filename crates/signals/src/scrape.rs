@@ -284,11 +284,14 @@ impl Scrape {
 
     /// Why a pod is stuck, if it is.
     fn stuck(&self, pod: &Instance, now: Time) -> Option<String> {
-        let still = pod.stuck(now, self.window)?;
-        Some(format!(
-            "it has had requests for {still:?} and serves none: neither its load nor any of its counters moves; see its log, and delete \
-             the pod if it hangs"
-        ))
+        // No count of seconds: a text that changes with each sync would be news each time.
+        pod.stuck(now, self.window).then(|| {
+            let window = self.window.as_secs();
+            format!(
+                "it has had requests for more than {window} s and serves none: neither its load nor any of its counters moves; see its \
+                 log, and delete the pod if it hangs"
+            )
+        })
     }
 
     /// Bytes that the history occupies, lists of series not counted.

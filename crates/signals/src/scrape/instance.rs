@@ -102,10 +102,9 @@ impl Instance {
         !self.had_a_past && self.pages.len() < 2
     }
 
-    /// Since when its load has not moved, if that is long enough to call it stuck.
-    pub(super) fn stuck(&self, now: Time, after: Duration) -> Option<Duration> {
-        let still = self.still.filter(|still| still.scrapes >= FEWEST_STILL)?;
-        Some(now.since(still.since)).filter(|time| *time >= after)
+    /// Whether its load has not moved for `after`, which is long enough to call it stuck.
+    pub(super) fn stuck(&self, now: Time, after: Duration) -> bool {
+        self.still.is_some_and(|still| still.scrapes >= FEWEST_STILL && now.since(still.since) >= after)
     }
 
     /// The rates per second of the series of one family over the window; a series needs two pages for one. `None` when there are no

@@ -329,7 +329,7 @@ fn a_load_that_does_not_move_is_stuck() {
     }
     let [problem] = &scrape.problems(at(7))[..] else { panic!() };
     assert_eq!(problem.name, "a");
-    assert!(problem.why.starts_with("it has had requests for 105s and serves none"), "{}", problem.why);
+    assert!(problem.why.starts_with("it has had requests for more than 60 s and serves none"), "{}", problem.why);
     // It wakes up.
     let mut awake = frozen.clone();
     awake.tokens += 1.0;
@@ -346,7 +346,7 @@ fn a_fleet_that_is_stuck_is_unknown() {
     }
     let reason = why(scrape.signal(Signal::QueuedRequests, Aggregate::Total, at(4)));
     assert!(
-        reason.contains("only 1 of 2 ready pods gave a usable answer") && reason.contains("a (it has had requests for 60s"),
+        reason.contains("only 1 of 2 ready pods gave a usable answer") && reason.contains("a (it has had requests for more than 60 s"),
         "{reason}"
     );
 }
