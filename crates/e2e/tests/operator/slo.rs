@@ -10,7 +10,7 @@ use crate::fleet::{Fleet, condition};
 use crate::scaler::merge;
 
 /// The guide's down policy takes one replica each 120 s; here each of these.
-const PACE: Duration = Duration::from_secs(2);
+const PACE: Duration = Duration::from_secs(1);
 const DOWN_WINDOW: Duration = Duration::from_secs(3);
 
 /// The guide's object with its windows and periods at less than a tenth.
@@ -23,7 +23,7 @@ async fn scale(fleet: &Fleet, more: Value) {
         "slo": {"ttft": "3s", "tpot": "100ms", "quantile": "0.9", "scaleUpAt": "0.55", "scaleDownAt": "0.40", "clamp": "2", "smoothing": "3s"},
         "behavior": {
             "scaleUp": {"stabilizationWindowSeconds": 1, "selectPolicy": "Max", "policies": [
-                {"type": "Percent", "value": 100, "periodSeconds": 3}, {"type": "Pods", "value": 4, "periodSeconds": 3}]},
+                {"type": "Percent", "value": 100, "periodSeconds": 2}, {"type": "Pods", "value": 4, "periodSeconds": 2}]},
             "scaleDown": {"stabilizationWindowSeconds": DOWN_WINDOW.as_secs(), "policies": [
                 {"type": "Pods", "value": 1, "periodSeconds": PACE.as_secs()}]},
         },
@@ -118,8 +118,8 @@ async fn an_outage_of_prometheus_at_the_peak_shrinks_nothing_and_the_drain_goes_
     epp.load(0, 0);
     let unknown = reads(&fleet, "Unknown").await;
     assert_eq!(condition(&unknown, "ScalingActive")["reason"], "FailedGetMetrics", "{unknown}");
-    // Twice the time in which a readable pool would have begun to drain.
-    tokio::time::sleep(2 * (DOWN_WINDOW + Duration::from_secs(1))).await;
+    // Longer than a pool that can be read would take to begin its drain.
+    tokio::time::sleep(DOWN_WINDOW + Duration::from_secs(2)).await;
     sizes.were(&[8]).await;
 
     relay.restore().await;
