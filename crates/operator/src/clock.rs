@@ -19,7 +19,12 @@ impl Clock {
 
     /// Now, in milliseconds since 1970.
     pub(crate) fn now(&self) -> Time {
-        Self::time_of(self.wall).after(self.started.elapsed())
+        self.at(Instant::now())
+    }
+
+    /// A moment since the start, in milliseconds since 1970.
+    pub(crate) fn at(&self, moment: Instant) -> Time {
+        Self::time_of(self.wall).after(moment.saturating_duration_since(self.started))
     }
 
     /// The moment that an API object's timestamp stands for.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use llmscaler_api::{LLMScaler, Scaler};
-use llmscaler_engine::{Decision, Memory, Mode, Observation, Reason, Replicas, Stage, Warmth, decide, reconsider};
+use llmscaler_engine::{Decision, Memory, Mode, Observation, Reason, Replicas, Stage, Time, Warmth, decide, reconsider};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
@@ -228,7 +228,7 @@ impl Task {
         let (started, lateness) = (Instant::now(), due.elapsed());
         let Some(Current { scaler, .. }) = &self.current else { return due };
         let (period, retry) = (scaler.spec.sync_period, scaler.retry_period);
-        let wait = match self.walk().await {
+        let wait = match self.walk(due).await {
             Ok(()) => period,
             Err(failed) => {
                 let (trouble, message) = failed.describe();
@@ -252,10 +252,11 @@ impl Task {
         if next > Instant::now() { next } else { Instant::now() + wait }
     }
 
-    /// The five steps.
-    async fn walk(&mut self) -> Result<(), Failed> {
+    /// The five steps. The decision is taken as of the moment that the sync was due at: what happened eight periods of 15 s ago is
+    /// then 120 s old, and not some milliseconds less or more.
+    async fn walk(&mut self, due: Instant) -> Result<(), Failed> {
         let context = self.context.clone();
-        let now = context.clock.now();
+        let now = context.clock.at(due);
         self.awaited = Awaited::Nothing;
 
         // dereference
@@ -278,7 +279,7 @@ impl Task {
         let mut seen = Observation { workload, readings };
         let mut decision = decide(spec, &seen, &memory, now);
         if decision.out_of(Stage::Pace) < replicas {
-            seen.workload.warmth = observer.warmth(now).await;
+            seen.workload.warmth = observer.warmth(context.clock.now()).await;
             decision = decide(spec, &seen, &memory, now);
         }
         let warmth = std::mem::take(&mut seen.workload.warmth);
@@ -303,7 +304,7 @@ impl Task {
 
         // report
         self.reporter.problems(&context, &self.object, &problems).await;
-        self.settle_accounts(Deferred { decision, warmth, view, other_owner }, outcome).await
+        self.settle_accounts(Deferred { decision, warmth, view, other_owner }, outcome, now).await
     }
 
     /// A watch event has come: looks whether it releases a deferred write. Answers whether a sync is due at once.
@@ -348,7 +349,7 @@ impl Task {
         match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
             Ok(Some(decision)) => {
                 let written = decision.write;
-                let _ = self.settle_accounts(Deferred { decision, warmth, view, other_owner }, Ok(written)).await;
+                let _ = self.settle_accounts(Deferred { decision, warmth, view, other_owner }, Ok(written), context.clock.now()).await;
             }
             // Another size by now: the next sync decides anew.
             Ok(None) => {}
@@ -360,8 +361,8 @@ impl Task {
         false
     }
 
-    /// Remembers and reports a decision, and what became of its write.
-    async fn settle_accounts(&mut self, done: Deferred, outcome: Result<Option<Replicas>, WriteError>) -> Result<(), Failed> {
+    /// Remembers and reports a decision, and what became of its write, which counts as made `at` this moment.
+    async fn settle_accounts(&mut self, done: Deferred, outcome: Result<Option<Replicas>, WriteError>, at: Time) -> Result<(), Failed> {
         let decision = &done.decision;
         let Some(Current { scaler, .. }) = &self.current else { return Ok(()) };
         let context = &self.context;
@@ -370,7 +371,7 @@ impl Task {
         match outcome {
             Ok(written) => {
                 if let Some(count) = written {
-                    self.memory.record_write(&scaler.spec, context.clock.now(), decision.replicas, count);
+                    self.memory.record_write(&scaler.spec, at, decision.replicas, count);
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
                 let scoped = self.current.as_ref().and_then(|current| current.observer.scoped.as_ref());
