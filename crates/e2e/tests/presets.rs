@@ -204,14 +204,15 @@ async fn idle_is_proved_and_a_lost_scrape_is_not_idle() {
     let endpoint = Endpoint::new(Transport::new(&TlsSettings::default()).unwrap(), pool.plane.prometheus().url(), &BTreeMap::new());
     let prometheus = PrometheusClient::new(endpoint.unwrap());
     let queries = LatencyQueries {
-        ttft: pool.preset.latency_query(Latency::Ttft, 0.9, &pool.scope).unwrap(),
-        tpot: pool.preset.latency_query(Latency::Tpot, 0.9, &pool.scope).unwrap(),
+        ttft: Some(pool.preset.latency_query(Latency::Ttft, 0.9, &pool.scope).unwrap()),
+        tpot: Some(pool.preset.latency_query(Latency::Tpot, 0.9, &pool.scope).unwrap()),
         traffic: Some(pool.preset.traffic_query(&pool.scope).unwrap()),
     };
     let readings = async || {
         let readings = prometheus.latencies(&queries).await;
-        assert_eq!(readings.ttft.is_unknown(), readings.tpot.is_unknown(), "{readings:?}");
-        format!("{:?}", readings.ttft)
+        let (ttft, tpot) = (readings.ttft.unwrap(), readings.tpot.unwrap());
+        assert_eq!(ttft.is_unknown(), tpot.is_unknown(), "{ttft:?}, {tpot:?}");
+        format!("{ttft:?}")
     };
     let says = |reading: String, text: &str| assert!(reading.contains(text), "{reading}");
 

@@ -5,13 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{OptionFuture, join_all};
+use futures::future::join_all;
 use llmscaler_api::{self as api, Port, Provider, Scaler, Scheme};
 use llmscaler_engine::{self as engine, Reading, Time, VictimOrder, Warmth};
 use llmscaler_signals::preset::{Latency, Preset, Signal};
-use llmscaler_signals::prometheus::Error;
 use llmscaler_signals::scrape::{Access, PodAddress, Problem, Scrape, ScrapeTargets};
-use llmscaler_signals::slo::{Quantile, latency_reading};
+use llmscaler_signals::slo::{LatencyQueries, LatencyReadings};
 use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient};
 use tokio::time::Instant;
 
@@ -262,27 +261,15 @@ async fn ask_slo(client: &PrometheusClient, slo: &SloQuestion) -> Reading {
     if let Some(query) = &slo.saturation {
         return client.saturation(query, slo.traffic.as_deref()).await;
     }
-    let traffic = async {
-        match &slo.traffic {
-            Some(query) => client.query_value(query).await,
-            None => Reading::unknown("no preset tells the requests in flight; set spec.preset, so that idleness can be proved"),
-        }
+    let query = |latency: &Option<LatencyQuestion>| latency.as_ref().and_then(|latency| latency.query.as_ref()?.as_ref().ok().cloned());
+    let queries = LatencyQueries { ttft: query(&slo.ttft), tpot: query(&slo.tpot), traffic: slo.traffic.clone() };
+    let LatencyReadings { ttft, tpot } = client.latencies(&queries).await;
+    // What was promised and cannot be asked for is unknown.
+    let or_unknown = |reading: Option<Reading>, latency: &Option<LatencyQuestion>| {
+        reading.or_else(|| Some(Reading::unknown(latency.as_ref()?.query.as_ref()?.as_ref().err()?.as_str())))
     };
-    let quantile = |latency: &Option<LatencyQuestion>| -> OptionFuture<_> {
-        latency.as_ref().map(|latency| ask_latency(client, latency.query.clone())).into()
-    };
-    let (ttft, tpot, traffic) = tokio::join!(quantile(&slo.ttft), quantile(&slo.tpot), traffic);
-    let ttft = ttft.map(|quantile| latency_reading("the TTFT quantile", quantile, &traffic));
-    let tpot = tpot.map(|quantile| latency_reading("the TPOT quantile", quantile, &traffic));
+    let (ttft, tpot) = (or_unknown(ttft, &slo.ttft), or_unknown(tpot, &slo.tpot));
     saturation(slo, ttft.as_ref(), tpot.as_ref())
-}
-
-async fn ask_latency(client: &PrometheusClient, query: Option<Result<String, String>>) -> Quantile {
-    match query {
-        Some(Ok(query)) => Quantile::from(client.query_number(&query).await as Result<f64, Error>),
-        Some(Err(why)) => Quantile::Failed(why),
-        None => Quantile::Failed("there is no query".to_owned()),
-    }
 }
 
 fn read(scrape: &Scrape, question: &Question, now: Time) -> Reading {

@@ -74,35 +74,42 @@ pub fn latency_reading(what: &str, quantile: Quantile, traffic: &Reading) -> Rea
     }
 }
 
-/// The queries of one sync; those of a preset, or what overrides them.
+/// The queries of one sync; those of a preset, or what overrides them. What has no query is not asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyQueries {
     /// Gives the quantile of TTFT in seconds.
-    pub ttft: String,
+    pub ttft: Option<String>,
     /// Gives the quantile of TPOT in seconds.
-    pub tpot: String,
+    pub tpot: Option<String>,
     /// Gives the requests in flight; without it nothing proves idleness.
     pub traffic: Option<String>,
 }
 
-/// What one sync knows of the two latencies.
+/// What one sync knows of the two latencies; `None` for one that was not asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyReadings {
     /// TTFT in seconds.
-    pub ttft: Reading,
+    pub ttft: Option<Reading>,
     /// TPOT in seconds.
-    pub tpot: Reading,
+    pub tpot: Option<Reading>,
 }
 
 impl PrometheusClient {
     /// Asks for both latencies and the traffic at the same time; see [`latency_reading`].
     pub async fn latencies(&self, queries: &LatencyQueries) -> LatencyReadings {
-        let (ttft, tpot, traffic) =
-            tokio::join!(self.query_number(&queries.ttft), self.query_number(&queries.tpot), self.traffic(queries.traffic.as_deref()));
+        let (ttft, tpot, traffic) = tokio::join!(
+            self.quantile(queries.ttft.as_deref()),
+            self.quantile(queries.tpot.as_deref()),
+            self.traffic(queries.traffic.as_deref())
+        );
         LatencyReadings {
-            ttft: latency_reading("the TTFT quantile", ttft.into(), &traffic),
-            tpot: latency_reading("the TPOT quantile", tpot.into(), &traffic),
+            ttft: ttft.map(|quantile| latency_reading("the TTFT quantile", quantile, &traffic)),
+            tpot: tpot.map(|quantile| latency_reading("the TPOT quantile", quantile, &traffic)),
         }
+    }
+
+    async fn quantile(&self, query: Option<&str>) -> Option<Quantile> {
+        Some(self.query_number(query?).await.into())
     }
 
     /// Asks for a saturation (latency ÷ promise), and, where a query tells it, the traffic. NaN is idle only where that proves it.

@@ -33,7 +33,7 @@ async fn serve(count: usize, result: fn(&str) -> &'static str) -> PrometheusClie
 }
 
 fn queries(traffic: Option<&str>) -> LatencyQueries {
-    LatencyQueries { ttft: "ttft".to_owned(), tpot: "tpot".to_owned(), traffic: traffic.map(str::to_owned) }
+    LatencyQueries { ttft: Some("ttft".to_owned()), tpot: Some("tpot".to_owned()), traffic: traffic.map(str::to_owned) }
 }
 
 #[tokio::test]
@@ -45,16 +45,24 @@ async fn all_three_are_asked_at_once() {
     })
     .await;
     let readings = prometheus.latencies(&queries(Some("traffic"))).await;
-    assert_eq!(readings, LatencyReadings { ttft: Reading::from_number(0.25), tpot: Reading::Idle });
+    assert_eq!(readings, LatencyReadings { ttft: Some(Reading::from_number(0.25)), tpot: Some(Reading::Idle) });
 }
 
 #[tokio::test]
 async fn without_a_traffic_query_nothing_is_idle() {
     let prometheus = serve(2, |_| r#"{"value":[1,"NaN"]}"#).await;
-    let LatencyReadings { ttft: Reading::Unknown(ttft), tpot: Reading::Unknown(_) } = prometheus.latencies(&queries(None)).await else {
-        panic!("idle without proof");
+    let readings = prometheus.latencies(&queries(None)).await;
+    let LatencyReadings { ttft: Some(Reading::Unknown(ttft)), tpot: Some(Reading::Unknown(_)) } = readings else {
+        panic!("idle without proof: {readings:?}");
     };
     assert!(ttft.contains("set spec.preset"), "{ttft}");
+}
+
+#[tokio::test]
+async fn what_was_not_promised_is_not_asked() {
+    let prometheus = serve(2, |line| if line.contains("ttft") { r#"{"value":[1,"0.25"]}"# } else { r#"{"value":[1,"3"]}"# }).await;
+    let readings = prometheus.latencies(&LatencyQueries { tpot: None, ..queries(Some("traffic")) }).await;
+    assert_eq!(readings, LatencyReadings { ttft: Some(Reading::from_number(0.25)), tpot: None });
 }
 
 #[tokio::test]
