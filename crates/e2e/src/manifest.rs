@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::Scope;
 use kube::runtime::wait::{await_condition, conditions};
@@ -39,12 +39,24 @@ pub(crate) async fn apply(client: &Client, yaml: &str, namespace: &str) -> Resul
         let params = PatchParams::apply("e2e").force();
         let object = api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await.with_context(|| what.clone())?;
         if kind.kind == "CustomResourceDefinition" {
-            let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
             let name = object.name_any();
-            let served = await_condition(definitions, &name, conditions::is_crd_established());
-            tokio::time::timeout(DEADLINE, served).await.with_context(|| format!("{what} is not served"))??;
+            tokio::time::timeout(DEADLINE, served(client, &name)).await.with_context(|| format!("{what} is not served"))??;
         }
         applied.push(object);
     }
     Ok(applied)
+}
+
+/// Waits until the objects of a CRD can be asked for. An established one is answered with 404 for a moment still.
+async fn served(client: &Client, name: &str) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definition = await_condition(definitions, name, conditions::is_crd_established()).await?.context("it is gone")?.spec;
+    let version = definition.versions.iter().find(|version| version.served).context("no version is served")?;
+    let resource = resource(&definition.group, &version.name, &definition.names.kind, &definition.names.plural);
+    let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    while let Err(kube::Error::Api(status)) = objects.list(&ListParams::default().limit(1)).await {
+        anyhow::ensure!(status.code == 404, "{}", status.message);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
