@@ -2,7 +2,7 @@
 
 use llmscaler_api::{Ask, LatencyAsk, Provider, Scaler, SloAsk};
 use llmscaler_engine::{Law, Target};
-use llmscaler_signals::lint::lint;
+use llmscaler_signals::lint;
 use llmscaler_signals::preset::{Aggregate, Latency, Preset, Scope, Signal};
 
 /// What one source of the engine is asked for.
@@ -164,11 +164,9 @@ pub(crate) fn scoped(scaler: &Scaler, questions: &[Question]) -> Option<Scoped> 
     queries.extend(scaler.deletion_cost_query.iter().map(|query| ("scaleDown.deletionCostQuery", query)));
     let mut unread = vec![];
     for (name, query) in queries {
-        for finding in lint(query) {
+        for finding in lint::scoped(query).err().into_iter().flatten() {
             let list = if finding.unscoped() { &mut mixed } else { &mut unread };
-            if finding.unscoped() || finding.unreadable() {
-                list.push(format!("{name}: {finding}"));
-            }
+            list.push(format!("{name}: {finding}"));
         }
     }
     Some(match (mixed.is_empty(), unread.is_empty()) {
