@@ -110,7 +110,7 @@ fn answer(document: Document, format: Format, out: &mut impl Write) -> io::Resul
             (None, Some(fleet)) => fleet.at(now),
             (None, None) => Workload::default(),
         };
-        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.said.readings };
+        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.said.readings, traffic: None };
         let unsmoothed = unsmoothed.as_ref().filter(|_| tick.said.averaged);
         let mut decision = decide(unsmoothed.unwrap_or(spec), &seen, &memory, now);
         if unsmoothed.is_some() {

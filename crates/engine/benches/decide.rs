@@ -48,7 +48,7 @@ fn bench(c: &mut Criterion) {
     let memory = Memory { recommendations: Some(recommendations), scale_events: scale_events.collect(), saturation, ..Memory::default() };
     let workload = Workload { replicas: Replicas::new(8), ready: Replicas::new(8), ..Workload::default() };
     let readings = [0.75, 0.9, 0.2, 0.0, 0.81].map(Reading::from_number).to_vec();
-    let seen = Observation { workload, readings };
+    let seen = Observation { workload, readings, traffic: None };
 
     let behavior = || Some(Behavior { up: rules(0), down: rules(3600) });
     for (name, spec) in

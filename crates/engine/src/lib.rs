@@ -24,7 +24,7 @@
 //!     mode: Mode::Auto,
 //! };
 //! let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
-//! let seen = Observation { workload, readings: vec![Reading::from_number(0.9)] };
+//! let seen = Observation { workload, readings: vec![Reading::from_number(0.9)], traffic: None };
 //!
 //! let decision = decide(&spec, &seen, &Memory::default(), Time::default());
 //! assert_eq!(decision.write, Some(Replicas::new(5))); // ceil(4 × 0.9 ÷ 0.8)
@@ -37,9 +37,12 @@ mod conditions;
 mod decide;
 mod decision;
 mod guard;
+mod headroom;
+mod histogram;
 mod memory;
 mod observation;
 mod pace;
+mod profile;
 mod reading;
 mod reason;
 mod recommend;
@@ -51,13 +54,17 @@ mod stabilise;
 #[cfg(test)]
 mod tests;
 mod time;
+mod traffic;
 mod victims;
 
 pub use band::Band;
 pub use decide::{decide, reconsider};
 pub use decision::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Stage, StageTrace, Victims};
+pub use headroom::{Headroom, Objective};
+pub use histogram::{Bucket, histogram_quantile, share_above, squared_variation};
 pub use memory::{Memory, Recommendation, ScaleEvent};
 pub use observation::{Observation, Pod, Warmth, Workload};
+pub use profile::{Costs, Profile};
 pub use reading::{Measurement, Reading};
 pub use reason::Reason;
 pub use replicas::Replicas;
@@ -68,3 +75,4 @@ pub use spec::{
     VictimOrder,
 };
 pub use time::Time;
+pub use traffic::{Finished, InterToken, Late, Rates, Traffic};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{Reading, Replicas, Rollout};
+use crate::{Reading, Replicas, Rollout, Traffic};
 
 /// Everything that one decision is based on.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub struct Observation {
     pub workload: Workload,
     /// One reading for each of [`crate::Spec::sources`], in their order. A missing one is unknown.
     pub readings: Vec<Reading>,
+    /// What [`crate::Law::Headroom`] measures; `None` where nothing of it is known, and without that law.
+    pub traffic: Option<Box<Traffic>>,
 }
 
 /// The workload that is scaled, as its API object and pods show it.
@@ -33,6 +35,8 @@ pub struct Workload {
     pub other_owner: Option<String>,
     /// What was learned of how warm each pod is.
     pub warmth: Warmth,
+    /// How long the pod that became ready last took from its creation to being ready; `None` until one was seen to.
+    pub warmup: Option<Duration>,
 }
 
 impl Workload {

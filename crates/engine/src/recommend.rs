@@ -155,6 +155,7 @@ fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior:
             if within(ratio) { workload.replicas } else { Replicas::ceil(value / target.get()) }
         }
         Law::Band(band) => band.replicas(saturation, workload.replicas, workload.ready),
+        Law::Headroom(_) => workload.replicas,
         Law::Absolute => Replicas::ceil(value),
     })
 }
@@ -173,7 +174,7 @@ fn is_active(source: &Source, state: &ReadingState) -> bool {
     match (state, source.law) {
         (ReadingState::Value(count), Law::Absolute) => count.get() > 0.0,
         // Only a pool that is proved idle has no latency.
-        (ReadingState::Value(_), Law::Band(_)) => true,
+        (ReadingState::Value(_), Law::Band(_) | Law::Headroom(_)) => true,
         (ReadingState::Value(value), _) => source.activation.exceeded_by(*value),
         _ => false,
     }
@@ -189,7 +190,7 @@ fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observati
         (ReadingState::Value(value), Law::Average { target }) => {
             format!("{name} {} at {} a replica asks for {count}", shown(*value), target.get())
         }
-        (ReadingState::Value(_), Law::Band(_)) => format!("{name}: {}", reading.account.as_deref().unwrap_or_default()),
+        (ReadingState::Value(_), Law::Band(_) | Law::Headroom(_)) => format!("{name}: {}", reading.account.as_deref().unwrap_or_default()),
         (ReadingState::Value(_), Law::Absolute) => format!("{name} asks for {count}"),
         _ => format!("{name} is idle"),
     };

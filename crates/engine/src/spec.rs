@@ -3,15 +3,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::{Band, Measurement, Replicas};
+use crate::{Band, Headroom, Measurement, Replicas};
 
 /// A validated specification. Whoever builds one has parsed the resource; the engine never has to doubt it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// The range that every write keeps to.
     pub bounds: Bounds,
-    /// Where recommendations come from; the largest known one wins. At most one of them has [`Law::Band`], whose samples
-    /// [`crate::Memory::saturation`] holds.
+    /// Where recommendations come from; the largest known one wins. At most one of them has [`Law::Band`] or [`Law::Headroom`],
+    /// whose past [`crate::Memory`] holds.
     pub sources: Vec<Source>,
     /// Time between two decisions.
     pub sync_period: Duration,
@@ -78,6 +78,9 @@ pub enum Law {
     },
     /// The reading is the saturation of the pool, its latency as a share of what was promised: document B's band.
     Band(Band),
+    /// Replicas for the load of [`crate::Observation::traffic`], with room for noise and growth. Its constants are per 15 s, which the
+    /// sync period has to be. The reading is the saturation of the pool, which it falls back to when arrivals are unknown.
+    Headroom(Headroom),
     /// The reading is the count itself.
     Absolute,
 }
@@ -89,7 +92,7 @@ impl Law {
         match self {
             Self::Ratio { target } | Self::Average { target } => Some(target),
             Self::Band(band) => Some(band.up_at()),
-            Self::Absolute => None,
+            Self::Headroom(_) | Self::Absolute => None,
         }
     }
 }

@@ -261,7 +261,7 @@ mod tests {
         let (Some(place), Some(Ok(scaler))) = (place, scaler.map(|scaler| scaler.parse())) else { panic!("no scaler") };
         let started = Instant::now();
         let decide = |workload| {
-            let seen = Observation { workload, readings: vec![Reading::from_number(1.0)] };
+            let seen = Observation { workload, readings: vec![Reading::from_number(1.0)], traffic: None };
             Some(engine::decide(&scaler.spec, &seen, &Memory::default(), context.clock.now()))
         };
         let error = apply(&context, &place, None, &Warmth::NotAsked, patience, decide).await.err();

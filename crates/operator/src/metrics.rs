@@ -240,7 +240,7 @@ mod tests {
             mode: Mode::Auto,
         };
         let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
-        let seen = Observation { workload, readings: vec![kv, Reading::Idle] };
+        let seen = Observation { workload, readings: vec![kv, Reading::Idle], traffic: None };
         decide(&spec, &seen, &Memory::default(), Time::default())
     }
 

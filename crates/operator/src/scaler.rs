@@ -276,7 +276,7 @@ impl Task {
 
         // decide
         let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
-        let mut seen = Observation { workload, readings };
+        let mut seen = Observation { workload, readings, traffic: None };
         let mut decision = decide(spec, &seen, &memory, now);
         if decision.out_of(Stage::Pace) < replicas {
             seen.workload.warmth = observer.warmth(context.clock.now()).await;
@@ -437,7 +437,7 @@ mod tests {
         let view = view(now);
         let spec = &task.current.as_ref().unwrap().scaler.spec;
         let workload = view.workload(Replicas::new(2), None, Warmth::NotAsked);
-        let seen = Observation { workload, readings: vec![Reading::from_number(4.0)] };
+        let seen = Observation { workload, readings: vec![Reading::from_number(4.0)], traffic: None };
         let decision = decide(spec, &seen, &Memory::default(), context.clock.now());
         assert!(decision.deferred(), "{decision:?}");
         task.awaited = Awaited::Release(Box::new(Deferred { decision, warmth: Warmth::NotAsked, view, other_owner: None }));

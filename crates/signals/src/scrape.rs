@@ -64,7 +64,6 @@ mod fleet;
 mod instance;
 mod latency;
 mod page;
-mod quantile;
 mod rate;
 mod signal;
 #[cfg(test)]
@@ -80,7 +79,6 @@ pub use self::fetch::{Access, LARGEST_PAGE, LONGEST_SCRAPE, PodAddress, ScrapeTa
 use self::fetch::{Scraped, pages};
 use self::instance::{Instance, Load};
 use self::page::{Page, Reader, hash_of};
-pub use self::quantile::{Bucket, histogram_quantile};
 use self::wanted::Wanted;
 use crate::preset::{Per, Preset, Signal};
 

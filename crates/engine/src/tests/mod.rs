@@ -94,7 +94,7 @@ impl Fleet {
     }
 
     pub(crate) fn decide(&self, at: i64, readings: &[Reading]) -> Decision {
-        let seen = Observation { workload: self.workload.clone(), readings: readings.to_vec() };
+        let seen = Observation { workload: self.workload.clone(), readings: readings.to_vec(), traffic: None };
         decide(&self.spec, &seen, &self.memory, Time::from_millis(at * 1000))
     }
 

@@ -124,7 +124,7 @@ fn readings() -> impl Strategy<Value = Vec<Reading>> {
 }
 
 fn run(spec: &Spec, workload: &Workload, readings: &[Reading], memory: &Memory) -> Decision {
-    decide(spec, &Observation { workload: workload.clone(), readings: readings.to_vec() }, memory, Time::default())
+    decide(spec, &Observation { workload: workload.clone(), readings: readings.to_vec(), traffic: None }, memory, Time::default())
 }
 
 fn quiet(replicas: u32) -> Workload {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use llmscaler_engine::{Reading, Time};
+use llmscaler_engine::{Bucket, Reading, Time, histogram_quantile};
 
 use super::fleet::{self, Part, Share};
 use super::instance::Instance;
-use super::quantile::{Bucket, histogram_quantile};
 use super::signal::{no_series, value};
 use super::wanted::Wanted;
 use super::{Scrape, Targets};

@@ -1,4 +1,7 @@
-//! `histogram_quantile` of classic histograms, as Prometheus computes it (`promql/quantile.go`, version 3).
+//! What a classic histogram tells of the observations that it counted.
+//!
+//! The quantile is Prometheus' (`promql/quantile.go`, version 3); the rest follows from the same reading of a bucket: its
+//! observations lie evenly between its bounds.
 
 /// One bucket of a cumulative histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +22,7 @@ const SMALL_DELTA: f64 = 1e-12;
 /// the bucket without end (`le="+Inf"`) is missing; below 0 it is −Inf, above 1 +Inf.
 ///
 /// ```
-/// use llmscaler_signals::scrape::{Bucket, histogram_quantile};
+/// use llmscaler_engine::{Bucket, histogram_quantile};
 /// let buckets = [(0.02, 0.0), (0.04, 10.0), (f64::INFINITY, 10.0)].map(|(upper, count)| Bucket { upper, count });
 /// assert!((histogram_quantile(0.9, buckets) - 0.038).abs() < 1e-12);
 /// ```
@@ -45,6 +48,48 @@ pub fn histogram_quantile(quantile: f64, buckets: impl IntoIterator<Item = Bucke
         None => bucket.upper * (rank / bucket.count),
         Some(before) => before.upper + (bucket.upper - before.upper) * ((rank - before.count) / (bucket.count - before.count)),
     }
+}
+
+/// The share of the observations that are above `limit`, 0 to 1; `None` without an observation, and without the bucket without end.
+///
+/// Of the bucket that holds `limit` the part above it counts, in proportion. All of the bucket without end counts: its observations
+/// may be just above its lower bound, and a promise is broken sooner than one thinks.
+///
+/// ```
+/// use llmscaler_engine::{Bucket, share_above};
+/// let buckets = [(2.0, 6.0), (4.0, 8.0), (f64::INFINITY, 10.0)].map(|(upper, count)| Bucket { upper, count });
+/// assert_eq!(share_above(3.0, buckets), Some(0.3)); // half of the two in (2, 4], and the two beyond
+/// ```
+#[must_use]
+pub fn share_above(limit: f64, buckets: impl IntoIterator<Item = Bucket>) -> Option<f64> {
+    let buckets = monotonic(coalesced(buckets));
+    let last = buckets.last().filter(|last| last.upper == f64::INFINITY && last.count > 0.0)?;
+    let found = buckets.partition_point(|bucket| bucket.upper < limit).min(buckets.len() - 1);
+    let (bucket, below) = (buckets[found], found.checked_sub(1).map(|before| buckets[before]));
+    let (from, before) = below.map_or((bucket.upper.min(0.0), 0.0), |below| (below.upper, below.count));
+    let part = match bucket.upper - from {
+        width if width.is_finite() && width > 0.0 => ((bucket.upper - limit) / width).clamp(0.0, 1.0),
+        _ if bucket.upper.is_finite() => 0.0,
+        _ => 1.0,
+    };
+    Some(((last.count - bucket.count + part * (bucket.count - before)) / last.count).clamp(0.0, 1.0))
+}
+
+/// The squared coefficient of variation (variance ÷ mean²) of observations of sizes above 0, each taken to be in the middle of its
+/// bucket; those of the bucket without end at its lower bound. `None` without an observation above 0.
+#[must_use]
+pub fn squared_variation(buckets: impl IntoIterator<Item = Bucket>) -> Option<f64> {
+    let (mut count, mut sum, mut squares, mut from, mut before) = (0.0, 0.0, 0.0, 0.0_f64, 0.0);
+    for bucket in monotonic(coalesced(buckets)) {
+        let middle = if bucket.upper.is_finite() { (from + bucket.upper) / 2.0 } else { from };
+        let here = bucket.count - before;
+        count += here;
+        sum += here * middle;
+        squares += here * middle * middle;
+        (from, before) = (bucket.upper, bucket.count);
+    }
+    let mean = sum / count;
+    (count > 0.0 && mean > 0.0).then(|| (squares / count / (mean * mean) - 1.0).max(0.0))
 }
 
 /// By bound, lowest first, with the counts of equal bounds added.
@@ -128,6 +173,32 @@ mod tests {
             let found = quantile(q, buckets);
             assert!(found == expected || (found - expected).abs() < 1e-12, "{q} of {buckets:?}: {found}, not {expected}");
         }
+    }
+
+    fn histogram(buckets: &[(f64, f64)]) -> impl Iterator<Item = Bucket> {
+        buckets.iter().map(|&(upper, count)| Bucket { upper, count })
+    }
+
+    #[test]
+    fn what_is_above_a_limit() {
+        let plain = [(1.0, 4.0), (2.0, 4.0), (4.0, 8.0), (INF, 10.0)];
+        for (limit, expected) in [(0.0, 1.0), (0.5, 0.8), (1.0, 0.6), (1.5, 0.6), (2.0, 0.6), (3.0, 0.4), (4.0, 0.2), (5.0, 0.2)] {
+            let found = share_above(limit, histogram(&plain)).unwrap();
+            assert!((found - expected).abs() < 1e-12, "{limit}: {found}, not {expected}");
+        }
+        for none in [&[][..], &[(1.0, 3.0)], &[(1.0, 0.0), (INF, 0.0)]] {
+            assert_eq!(share_above(1.0, histogram(none)), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn variation_takes_the_middle_of_each_bucket() {
+        assert_eq!(squared_variation(histogram(&[(1.0, 0.0), (2.0, 5.0), (INF, 5.0)])), Some(0.0), "all of one size");
+        // Ten of 1.5 and ten of 6: mean 3.75, variance 5.0625.
+        let found = squared_variation(histogram(&[(1.0, 0.0), (2.0, 10.0), (4.0, 10.0), (8.0, 20.0), (INF, 20.0)])).unwrap();
+        assert!((found - 5.0625 / 14.0625).abs() < 1e-12, "{found}");
+        assert_eq!(squared_variation(histogram(&[(1.0, 0.0), (INF, 0.0)])), None);
+        assert_eq!(squared_variation(histogram(&[])), None);
     }
 
     #[test]
