@@ -158,6 +158,7 @@ impl View {
             pods: replicas_of(target.kind, pods, now),
             other_owner,
             warmth,
+            warmup: None,
         }
     }
 }
