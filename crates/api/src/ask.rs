@@ -40,6 +40,8 @@ pub struct SloAsk {
     pub tpot: Option<LatencyAsk>,
     /// PromQL that gives the saturation itself. When there is one, the latencies are not asked for.
     pub saturation: Option<String>,
+    /// A latency above this share of its promise tells by itself that the pool is saturated, also while the other one is unknown.
+    pub up_at: Target,
 }
 
 /// What is asked for one latency.

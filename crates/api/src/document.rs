@@ -6,11 +6,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSONSch
 use kube::{CustomResourceExt, Resource};
 use serde_json::{Map, Value};
 
+use crate::likeness::{listed, nearest};
 use crate::parse::Invalid;
 use crate::resource::LLMScaler;
-
-/// How alike two field names must be for one to be suggested for the other; 1 is the same.
-const ALIKE: f64 = 0.8;
 
 static SCHEMA: LazyLock<JSONSchemaProps> = LazyLock::new(|| {
     let versions = LLMScaler::crd().spec.versions;
@@ -132,18 +130,11 @@ fn check_choice(schema: &JSONSchemaProps, value: &Value, field: &str) -> Result<
     match schema.enum_.as_deref() {
         Some(choices) if !choices.iter().any(|choice| choice.0 == *value) => {
             let choices: Vec<&str> = choices.iter().filter_map(|choice| choice.0.as_str()).collect();
-            Err(Invalid::new(field, format!("must be {}, not {value}", listed(&choices, "or"))))
+            let near = value.as_str().and_then(|given| nearest(given, choices.iter().copied()));
+            let meant = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+            Err(Invalid::new(field, format!("must be {}, not {value}{meant}", listed(&choices, "or"))))
         }
         _ => Ok(()),
-    }
-}
-
-/// "a, b or c".
-fn listed(words: &[&str], last: &str) -> String {
-    match words {
-        [] => String::new(),
-        [word] => (*word).to_owned(),
-        [words @ .., word] => format!("{} {last} {word}", words.join(", ")),
     }
 }
 
@@ -187,8 +178,7 @@ fn check_members(schema: &JSONSchemaProps, members: &Map<String, Value>, field: 
 }
 
 fn unknown_field<'a>(name: &str, known: impl Iterator<Item = &'a String> + Clone) -> String {
-    let likeness = |candidate: &str| strsim::jaro_winkler(&candidate.to_lowercase(), &name.to_lowercase());
-    match known.clone().max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|best| likeness(best) >= ALIKE) {
+    match nearest(name, known.clone().map(String::as_str)) {
         Some(best) => format!("there is no such field; did you mean {best}?"),
         None => format!("there is no such field; there are {}", listed(&known.map(String::as_str).collect::<Vec<_>>(), "and")),
     }

@@ -19,6 +19,8 @@ use crate::server::{Access, Server, access};
 use crate::sources::{decision_source, sources};
 
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(15);
+/// The constants of the headroom law are per step of this length.
+const HEADROOM_PERIOD: Duration = Duration::from_secs(15);
 const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// Why a resource cannot be used: the field, and what to write there instead.
@@ -121,12 +123,16 @@ impl LLMScalerSpec {
         let access = access(&self.server_headers, &self.server_headers_from, self.server_tls.as_ref())?;
         let bounds = self.bounds()?;
         let provider = self.provider(access)?;
-        let (sources, asks) = self.sources()?.into_iter().unzip();
+        let (sources, asks): (Vec<_>, Vec<_>) = self.sources()?.into_iter().unzip();
         let scale_down = self.scale_down(&target)?;
         let consults_query = scale_down.victims == engine::VictimOrder::ColdestFirst && self.metric_provider == MetricProvider::Prometheus;
         let deletion_cost_query =
             self.scale_down.as_ref().and_then(|s| s.deletion_cost_query.clone()).filter(|query| consults_query && !query.trim().is_empty());
         let sync_period = period("spec.syncPeriodSeconds", self.sync_period_seconds, DEFAULT_SYNC_PERIOD, rules::SYNC_PERIOD.message)?;
+        let steps_of_15s = sources.iter().any(|source| matches!(source.law, engine::Law::Headroom(_)));
+        if steps_of_15s && sync_period != HEADROOM_PERIOD {
+            return Err(Invalid::new("spec.syncPeriodSeconds", rules::HEADROOM_PERIOD.message));
+        }
         let retry_period = period("spec.retryPeriodSeconds", self.retry_period_seconds, DEFAULT_RETRY_PERIOD, rules::RETRY_PERIOD.message)?;
         let cooldown = self.idle.as_ref().map_or(0, |idle| idle.cooldown_seconds);
         let spec = engine::Spec {

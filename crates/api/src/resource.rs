@@ -42,6 +42,8 @@ use crate::status::LLMScalerStatus;
     validation = rules::CUSTOM_PROVIDER,
     validation = rules::SLO_PROVIDER,
     validation = rules::SLO_QUERIES,
+    validation = rules::HEADROOM_PRESET,
+    validation = rules::HEADROOM_PERIOD,
     validation = rules::SIGNAL_PRESET,
     validation = rules::SIGNAL_OF_PRESET,
     validation = rules::SCRAPE_PRESET,

@@ -46,6 +46,14 @@ pub(crate) const SLO_QUERIES: Rule = Rule::new(
      || ((!has(self.slo.ttft) || has(self.slo.ttftQuery)) && (!has(self.slo.tpot) || has(self.slo.tpotQuery)))",
     "spec.slo needs spec.preset, which knows how its latencies are queried; set preset.name, or write ttftQuery and tpotQuery yourself",
 );
+pub(crate) const HEADROOM_PRESET: Rule = Rule::new(
+    "!has(self.slo) || self.slo.strategy != 'Headroom' || has(self.preset)",
+    "spec.slo.strategy Headroom needs spec.preset, which knows how requests and tokens are counted; set preset.name, or use strategy Band",
+);
+pub(crate) const HEADROOM_PERIOD: Rule = Rule::new(
+    "!has(self.slo) || self.slo.strategy != 'Headroom' || self.syncPeriodSeconds == 0 || self.syncPeriodSeconds == 15",
+    "spec.slo.strategy Headroom reckons in steps of 15 s; set syncPeriodSeconds to 15 or leave it out, or use strategy Band",
+);
 pub(crate) const SIGNAL_PRESET: Rule = Rule::new(
     "self.metricProvider == 'Custom' || has(self.preset) || !has(self.metrics) || self.metrics.all(metric, !has(metric.signal))",
     "metrics[].signal needs spec.preset, which knows what the signal is called; set preset.name, or write a query instead",
@@ -175,6 +183,19 @@ pub(crate) const SLO_ORDER: Rule = Rule::new(
      || (double(self.scaleDownAt.trim()) < double(self.scaleUpAt.trim()) && double(self.scaleUpAt.trim()) <= double(self.clamp.trim()))",
     "scaleDownAt must be below scaleUpAt, and scaleUpAt no more than clamp, such as \"0.40\", \"0.55\" and \"2\"",
 );
+pub(crate) const HEADROOM_PROMISES: Rule = Rule::new(
+    "self.strategy != 'Headroom' || (has(self.ttft) && has(self.tpot))",
+    "strategy Headroom needs both promises; write ttft, such as 3s, and tpot, such as 100ms, or use strategy Band",
+);
+pub(crate) const HEADROOM_ALONE: Rule = Rule::new(
+    "self.strategy == 'Headroom' || !(has(self.profile) || has(self.objective))",
+    "profile and objective are for strategy Headroom; remove them, or set strategy: Headroom",
+);
+pub(crate) const OBJECTIVE: Rule = Rule::new(
+    "self.trim().matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$') && double(self.trim()) >= 0.5 \
+     && double(self.trim()) < 1.0",
+    "must be a number of at least 0.5 and below 1 in quotes, such as \"0.99\" for ninety-nine requests of a hundred",
+);
 pub(crate) const LATENCY: Rule = Rule::new(
     "self.matches('^([0-9]{1,6}([.][0-9]{1,6})?h)?([0-9]{1,6}([.][0-9]{1,6})?m)?([0-9]{1,6}([.][0-9]{1,6})?s)?\
      ([0-9]{1,6}([.][0-9]{1,6})?ms)?$') && self.matches('[1-9]')",
@@ -245,6 +266,8 @@ mod tests {
             let number = decimal(&text);
             prop_assert_eq!(holds_for_text(TARGET, &text), number.is_some_and(|number| number > 0.0), "{:?}", text);
             prop_assert_eq!(holds_for_text(ACTIVATION, &text), number.is_some(), "{:?}", text);
+            let objective = number.is_some_and(|number| (0.5..1.0).contains(&number));
+            prop_assert_eq!(holds_for_text(OBJECTIVE, &text), objective, "{:?}", text);
             prop_assert_eq!(holds_for_text(QUANTILE, &text), number.is_some_and(|number| number > 0.0 && number < 1.0), "{:?}", text);
         }
 

@@ -1,6 +1,7 @@
 //! The custom resource definition, and touches on its schema that attributes cannot express.
 
 use kube::CustomResourceExt;
+use llmscaler_engine::Profile;
 use schemars::{Schema, transform::transform_subschemas};
 use serde_json::{Value, json};
 
@@ -81,4 +82,10 @@ pub(crate) fn bounded_labels(schema: &mut Schema) {
     if let Some(Value::Object(values)) = schema.get_mut("additionalProperties") {
         values.insert("maxLength".into(), json!(1024));
     }
+}
+
+/// The names of the built-in profiles as the only choices. The field stays a text: an object that names a profile of another version
+/// can still be read, and says in its conditions what is wrong.
+pub(crate) fn profile_names(schema: &mut Schema) {
+    schema.insert("enum".into(), Profile::all().iter().map(|profile| profile.name.as_str()).collect());
 }

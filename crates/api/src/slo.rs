@@ -8,19 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, LatencyAsk, SloAsk};
 use crate::duration::duration;
+use crate::likeness::{listed, nearest};
 use crate::number::decimal;
 use crate::parse::{Invalid, not_blank};
 use crate::rules::{self, Rule};
+use crate::schema::profile_names;
 
 /// The source of the SLO, by name.
 pub(crate) const SLO: &str = "slo";
 /// The longest window of the mean; the API has the same bound on every other window.
 const LONGEST_SMOOTHING: Duration = Duration::from_secs(3600);
+/// The share of requests that must be in time where none is given.
+const DEFAULT_OBJECTIVE: &str = "0.99";
 
 /// The latency that users are promised. The pool's saturation is its latency as a share of that, the larger one of the two.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rules::SLO_SIGNAL, validation = rules::SLO_OVERRIDES, validation = rules::SLO_PROMISED, validation = rules::SLO_ORDER)]
+#[x_kube(
+    validation = rules::SLO_SIGNAL,
+    validation = rules::SLO_OVERRIDES,
+    validation = rules::SLO_PROMISED,
+    validation = rules::SLO_ORDER,
+    validation = rules::HEADROOM_PROMISES,
+    validation = rules::HEADROOM_ALONE
+)]
 pub struct Slo {
     /// Promised time to first token, such as 3s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,12 +51,27 @@ pub struct Slo {
     #[x_kube(validation = rules::QUANTILE)]
     pub quantile: String,
 
-    /// How saturation becomes a number of replicas. Band: above scaleUpAt the target grows in proportion, less what is already starting;
-    /// below scaleDownAt it shrinks in proportion; in between it stays.
+    /// How the promise becomes a number of replicas. Band: above scaleUpAt the target grows in proportion, less what is already starting;
+    /// below scaleDownAt it shrinks in proportion; in between it stays. Headroom: as many replicas as the arriving requests take, with
+    /// room for noise and for growth while replicas start; it needs ttft, tpot, spec.preset and a sync period of 15 s, and falls back
+    /// to saturation while arrivals are unknown.
     #[serde(default)]
     pub strategy: Strategy,
 
-    /// Saturation above which the target grows, in quotes. Raise it, and scaleDownAt, where the latency of an idle pool is already close
+    /// What the steps of one replica cost, by model and hardware, for Headroom: the nearest of the built-in profiles. Measured step times
+    /// correct it. Without it a stand-in is corrected sooner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = profile_names)]
+    pub profile: Option<String>,
+
+    /// The share of requests that must keep both promises, for Headroom: at least 0.5 and below 1, in quotes; "0.99" unless set. The
+    /// higher, the more replicas are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = rules::OBJECTIVE)]
+    pub objective: Option<String>,
+
+    /// Saturation above which the target grows, in quotes; for Band, as the next three are. Raise it, and scaleDownAt, where the latency of an idle pool is already close
     /// to the promise.
     #[serde(default = "default_scale_up_at")]
     #[schemars(length(max = 64))]
@@ -90,12 +116,14 @@ pub struct Slo {
     pub saturation_query: Option<String>,
 }
 
-/// How saturation becomes a number of replicas.
+/// How the promise becomes a number of replicas.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// In proportion outside of a band, not at all within it.
     #[default]
     Band,
+    /// In proportion to the arriving requests, with room for noise and growth.
+    Headroom,
 }
 
 fn default_quantile() -> String {
@@ -143,14 +171,31 @@ impl Slo {
             return Err(invalid("", rules::SLO_QUERIES));
         }
         let quantile = decimal(&self.quantile).filter(|quantile| *quantile > 0.0 && *quantile < 1.0);
-        let source = engine::Source {
-            name: SLO.into(),
-            law: engine::Law::Band(self.band(saturation.is_some())?),
-            activation: engine::Activation::ANY_LOAD,
-            required: false,
-        };
         let quantile = quantile.ok_or_else(|| invalid("quantile", rules::QUANTILE))?;
-        Ok((source, Ask::Slo(SloAsk { quantile, ttft, tpot, saturation })))
+        let band = self.band(saturation.is_some())?;
+        let law = match self.strategy {
+            Strategy::Band => match self.profile.as_ref().or(self.objective.as_ref()) {
+                Some(_) => return Err(invalid("", rules::HEADROOM_ALONE)),
+                None => engine::Law::Band(band),
+            },
+            Strategy::Headroom => self.headroom(ttft.as_ref(), tpot.as_ref(), has_preset)?,
+        };
+        let source = engine::Source { name: SLO.into(), law, activation: engine::Activation::ANY_LOAD, required: false };
+        Ok((source, Ask::Slo(SloAsk { quantile, ttft, tpot, saturation, up_at: band.up_at() })))
+    }
+
+    fn headroom(&self, ttft: Option<&LatencyAsk>, tpot: Option<&LatencyAsk>, has_preset: bool) -> Result<engine::Law, Invalid> {
+        let (Some(ttft), Some(tpot)) = (ttft, tpot) else { return Err(invalid("", rules::HEADROOM_PROMISES)) };
+        if !has_preset {
+            return Err(Invalid::new("spec.preset", rules::HEADROOM_PRESET.message));
+        }
+        let objective = decimal(self.objective.as_deref().unwrap_or(DEFAULT_OBJECTIVE)).and_then(engine::Objective::new);
+        let objective = objective.ok_or_else(|| invalid("objective", rules::OBJECTIVE))?;
+        let profile = self.profile.as_deref();
+        let costs = engine::Profile::named(profile.unwrap_or(engine::Profile::DEFAULT)).map(|profile| profile.costs);
+        let costs = costs.ok_or_else(|| Invalid::new("spec.slo.profile", no_such_profile(profile.unwrap_or_default())))?;
+        let (ttft, tpot) = (ttft.promised, tpot.promised);
+        Ok(engine::Law::Headroom(engine::Headroom { ttft, tpot, objective, costs, profile_is_given: profile.is_some() }))
     }
 
     /// A saturation that comes as it is has been averaged already.
@@ -164,6 +209,12 @@ impl Slo {
     }
 }
 
+fn no_such_profile(given: &str) -> String {
+    let names: Vec<&str> = engine::Profile::all().iter().map(|profile| profile.name.as_str()).collect();
+    let meant = nearest(given, names.iter().copied()).map_or_else(String::new, |name| format!("; did you mean {name}?"));
+    format!("must be {}, not {given:?}{meant}", listed(&names, "or"))
+}
+
 fn latency(name: &str, promised: Option<&String>, query: Option<String>) -> Result<Option<LatencyAsk>, Invalid> {
     let Some(promised) = promised else {
         return if query.is_some() { Err(invalid("", rules::SLO_PROMISED)) } else { Ok(None) };
@@ -174,7 +225,7 @@ fn latency(name: &str, promised: Option<&String>, query: Option<String>) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use llmscaler_engine::{Band, Law, Target};
+    use llmscaler_engine::{Band, Headroom, Law, Profile, Target};
     use serde_json::{Value, json};
 
     use super::*;
@@ -197,7 +248,8 @@ mod tests {
         assert_eq!((band.up_at().get(), band.down_at().get(), band.clamp().get()), (0.55, 0.40, 2.0));
         assert_eq!(band.smoothing(), Some(Duration::from_secs(45)));
         let promised = |x| Some(LatencyAsk { promised: Target::new(x).unwrap(), query: None });
-        assert_eq!(ask, SloAsk { quantile: 0.9, ttft: promised(3.0), tpot: promised(0.1), saturation: None });
+        let up_at = Target::new(0.55).unwrap();
+        assert_eq!(ask, SloAsk { quantile: 0.9, ttft: promised(3.0), tpot: promised(0.1), saturation: None, up_at });
     }
 
     #[test]
@@ -223,5 +275,38 @@ mod tests {
         ] {
             assert_eq!(slo(given.clone()).parse(has_preset).is_ok(), valid, "{given}");
         }
+    }
+
+    fn headroom(more: Value) -> Result<(Headroom, Ask), Invalid> {
+        let mut given = json!({"strategy": "Headroom", "ttft": "3s", "tpot": "100ms"});
+        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (source, ask) = slo(given).parse(true)?;
+        match source.law {
+            Law::Headroom(headroom) => Ok((headroom, ask)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn headroom_takes_the_promises_and_stands_in_for_what_is_left_out() {
+        let (law, ask) = headroom(json!({})).unwrap();
+        assert_eq!((law.ttft.get(), law.tpot.get(), law.objective.get()), (3.0, 0.1, 0.99));
+        assert_eq!((law.costs, law.profile_is_given), (Profile::named(Profile::DEFAULT).unwrap().costs, false));
+        assert!(matches!(ask, Ask::Slo(SloAsk { saturation: None, .. })), "the latencies are asked for, to fall back to");
+        for profile in Profile::all() {
+            let (law, _) = headroom(json!({"profile": profile.name, "objective": " 0.995 "})).unwrap();
+            assert_eq!((law.costs, law.profile_is_given, law.objective.get()), (profile.costs, true, 0.995));
+        }
+        let (_, ask) = headroom(json!({"saturationQuery": "s"})).unwrap();
+        assert!(matches!(ask, Ask::Slo(SloAsk { saturation: Some(_), ttft: Some(_), .. })), "{ask:?}");
+    }
+
+    #[test]
+    fn a_profile_of_another_version_is_named_with_its_likeness() {
+        let refusal = headroom(json!({"profile": "qwen3-32b-h100"})).unwrap_err();
+        assert_eq!(refusal.field, "spec.slo.profile");
+        assert!(refusal.message.starts_with("must be qwen3-32b-h100-tp2, llama-3.1-8b-h100, "), "{refusal}");
+        assert!(refusal.message.ends_with("not \"qwen3-32b-h100\"; did you mean qwen3-32b-h100-tp2?"), "{refusal}");
+        assert!(headroom(json!({"profile": "mixtral"})).unwrap_err().message.ends_with("not \"mixtral\""));
     }
 }

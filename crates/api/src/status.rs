@@ -36,6 +36,10 @@ pub struct LLMScalerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_active_time: Option<Time>,
 
+    /// How long pods of the target take to start, as far as it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<WarmupStatus>,
+
     /// What each metric said at the last sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricStatus>,
@@ -48,6 +52,17 @@ pub struct LLMScalerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+}
+
+/// How long pods of the target take to start.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WarmupStatus {
+    /// Seconds from the creation to the first readiness of the pod that became ready last.
+    pub seconds: i32,
+
+    /// How many pods were seen to become ready for the first time.
+    pub samples: i32,
 }
 
 /// What one metric said.

@@ -183,6 +183,8 @@ fn an_slo_is_refused_alike() {
         ("slo.ttftQuery", json!(" ")),
         ("slo", json!({"ttft": "3s", "tpotQuery": "q"})),
         ("slo", json!({"ttft": "3s", "ttftQuery": "q", "saturationQuery": "q"})),
+        ("slo.profile", json!("qwen3-32b-h100-tp2")),
+        ("slo.objective", json!("0.99")),
         ("metricProvider", json!("Custom")),
         ("serverHeadersFrom[0].name", json!("X:")),
         ("serverHeadersFrom[0].prefix", json!("a\n")),
@@ -205,6 +207,45 @@ fn an_slo_is_refused_alike() {
     }
     let header = json!({"name": "x", "secretKeyRef": {"name": "a", "key": "b"}});
     refused_alike(&with(slo(), "serverHeadersFrom", json!([header, {"name": "X", "secretKeyRef": {"name": "a", "key": "c"}}])));
+}
+
+#[test]
+fn headroom_is_refused_alike() {
+    let headroom = || with(slo(), "slo.strategy", json!("Headroom"));
+    for (path, value) in [
+        ("slo.objective", json!("0.5")),
+        ("slo.profile", json!("llama-3.1-8b-l4")),
+        ("syncPeriodSeconds", json!(15)),
+        ("syncPeriodSeconds", json!(0)),
+        ("slo.saturationQuery", json!("q")),
+        ("slo.ttftQuery", json!("q")),
+    ] {
+        let document = with(headroom(), path, value);
+        assert_eq!(admitted(&document), Ok(()), "{document}");
+        stored(&document).parse().unwrap();
+    }
+    for (path, value) in [
+        ("slo.ttft", Value::Null),
+        ("slo.tpot", Value::Null),
+        ("slo", json!({"strategy": "Headroom", "saturationQuery": "q"})),
+        ("slo.objective", json!("0.4999")),
+        ("slo.objective", json!("1")),
+        ("slo.objective", json!("99%")),
+        ("slo.objective", json!("")),
+        ("slo.clamp", json!("0.5")),
+        ("syncPeriodSeconds", json!(10)),
+        ("syncPeriodSeconds", json!(30)),
+        ("preset", Value::Null),
+    ] {
+        refused_alike(&with(headroom(), path, value));
+    }
+    let own_queries = json!({"strategy": "Headroom", "ttft": "3s", "tpot": "100ms", "ttftQuery": "q", "tpotQuery": "q"});
+    refused_alike(&with(with(slo(), "preset", Value::Null), "slo", own_queries));
+    let unknown = admitted(&with(headroom(), "slo.profile", json!("llama-3.1-8b"))).unwrap_err().remove(0);
+    assert_eq!(unknown.field, "spec.slo.profile");
+    let refusal = stored(&with(headroom(), "slo.profile", json!("llama-3.1-8b"))).parse().unwrap_err();
+    assert_eq!(refusal, unknown, "the schema and parse list the same");
+    assert_eq!(admitted(&with(scrape(), "slo", json!({"strategy": "Headroom", "ttft": "3s", "tpot": "100ms"}))), Ok(()));
 }
 
 #[test]

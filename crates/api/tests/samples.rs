@@ -63,6 +63,15 @@ fn the_sample_of_an_slo_is_the_guides_object() {
 }
 
 #[test]
+fn the_sample_of_headroom_names_its_objective_and_profile() {
+    let scaler = sample("headroom");
+    let [source] = scaler.spec.sources.as_slice() else { panic!("{:?}", scaler.spec.sources) };
+    let Law::Headroom(law) = source.law else { panic!("{source:?}") };
+    assert_eq!((law.ttft.get(), law.tpot.get(), law.objective.get(), law.profile_is_given), (3.0, 0.1, 0.99, true));
+    assert_eq!((scaler.spec.behavior, scaler.spec.sync_period), (None, Duration::from_secs(15)));
+}
+
+#[test]
 fn the_samples_of_demand_ask_for_totals() {
     let both = [("queuedRequests", true), ("runningRequests", true)];
     let (demand, to_zero) = (sample("queueandrunning"), sample("scaletozero"));

@@ -51,6 +51,7 @@ pub fn read(node: &Node<'_>) -> Result<Workload, Invalid> {
         pods,
         other_owner: None,
         warmth: Warmth::NotAsked,
+        warmup: None,
     })
 }
 
