@@ -1,0 +1,17 @@
+//! Simulates LLM inference fleets under traffic, in virtual time.
+//!
+//! A workload's requests go through a router to replicas that behave as vLLM's do, step by step; a metrics pipeline reads what these
+//! count, as late and as coarsely as a real one; a policy looks at it and resizes the fleet. What comes out is what the policy would
+//! have cost, and how many requests would have been in time. Our own policy is [`llmscaler_engine::decide`] itself.
+//!
+//! All times are in seconds of virtual time. The same seed gives the same bytes.
+
+mod arrivals;
+mod meters;
+pub mod outcome;
+pub mod policy;
+mod request;
+
+pub use arrivals::{Arrivals, ClosedLoop};
+pub use meters::{Counts, EngineMeters, GatewayMeters};
+pub use request::{Promised, Request, Served};
