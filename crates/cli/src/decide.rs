@@ -9,6 +9,7 @@ mod node;
 mod readings;
 mod suggest;
 mod target;
+mod traffic;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use self::answer::Answer;
 use self::document::Document;
+use self::readings::Said;
 use crate::failure::Failure;
 
 /// The arguments of `decide`.
@@ -110,8 +112,10 @@ fn answer(document: Document, format: Format, out: &mut impl Write) -> io::Resul
             (None, Some(fleet)) => fleet.at(now),
             (None, None) => Workload::default(),
         };
-        let seen = Observation { workload: Workload { warmth: tick.warmth, ..workload }, readings: tick.said.readings, traffic: None };
-        let unsmoothed = unsmoothed.as_ref().filter(|_| tick.said.averaged);
+        let Said { readings, averaged, traffic, warmup } = tick.said;
+        let workload = Workload { warmth: tick.warmth, warmup: warmup.or(workload.warmup), ..workload };
+        let seen = Observation { workload, readings, traffic };
+        let unsmoothed = unsmoothed.as_ref().filter(|_| averaged);
         let mut decision = decide(unsmoothed.unwrap_or(spec), &seen, &memory, now);
         if unsmoothed.is_some() {
             // What was averaged already is no sample, and the samples are for a later tick.

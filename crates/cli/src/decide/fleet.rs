@@ -13,6 +13,8 @@ const MOST_LISTED: u32 = 10_000;
 #[derive(Clone, Debug)]
 pub struct Fleet {
     warmup: Duration,
+    /// Whether a replica has been through it.
+    warmed_up: bool,
     ready: Replicas,
     /// Replicas that are warming up, by when they were created, oldest first.
     starting: VecDeque<(Time, u32)>,
@@ -21,7 +23,7 @@ pub struct Fleet {
 impl Fleet {
     /// A fleet of ready replicas.
     pub fn ready(replicas: Replicas, warmup: Duration) -> Self {
-        Self { warmup, ready: replicas, starting: VecDeque::new() }
+        Self { warmup, warmed_up: false, ready: replicas, starting: VecDeque::new() }
     }
 
     /// Goes on from a target that was shown: what was not ready then starts its warm-up then.
@@ -40,8 +42,15 @@ impl Fleet {
     pub fn at(&mut self, now: Time) -> Workload {
         while let Some((_, count)) = self.starting.pop_front_if(|(created, _)| now.since(*created) >= self.warmup) {
             self.ready = self.ready.plus(count);
+            self.warmed_up = true;
         }
-        Workload { replicas: self.replicas(), ready: self.ready, pods: self.starting_pods(now), ..Workload::default() }
+        Workload {
+            replicas: self.replicas(),
+            ready: self.ready,
+            pods: self.starting_pods(now),
+            warmup: Some(self.warmup).filter(|_| self.warmed_up),
+            ..Workload::default()
+        }
     }
 
     /// Takes a write as made. Those that are not ready go first, the newest of them foremost.
@@ -111,6 +120,14 @@ mod tests {
         write(&mut fleet, 50, 5);
         let sizes = [50, 99, 100, 149, 150].map(|at| seen(&mut fleet, at));
         assert_eq!(sizes, [(5, 2), (5, 2), (5, 3), (5, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn the_warm_up_is_known_once_a_replica_was_seen_to_have_one() {
+        let mut fleet = fleet(2);
+        write(&mut fleet, 0, 3);
+        let known = [0, 99, 100, 115].map(|at| fleet.at(Time::from_millis(at * 1000)).warmup);
+        assert_eq!(known, [None, None, Some(Duration::from_secs(100)), Some(Duration::from_secs(100))]);
     }
 
     #[test]

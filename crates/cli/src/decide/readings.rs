@@ -1,11 +1,14 @@
 //! What the sources said at one tick.
 
+use std::time::Duration;
+
 use llmscaler_api::{Ask, Invalid, LatencyAsk, Provider, Scaler, SloAsk};
-use llmscaler_engine::{Latency, Law, Reading, Source, Target, saturation};
+use llmscaler_engine::{Latency, Law, Reading, Target, Traffic, saturation};
 use llmscaler_signals::{decision, prometheus};
 
 use super::node::Node;
 use super::suggest::suggestion;
+use super::traffic;
 
 /// What the sources said.
 #[derive(Debug)]
@@ -14,6 +17,25 @@ pub struct Said {
     pub readings: Vec<Reading>,
     /// Whether the SLO's reading is the saturation itself, which has been averaged already.
     pub averaged: bool,
+    /// What the headroom law measures, as far as it was said.
+    pub traffic: Option<Box<Traffic>>,
+    /// How long the pod that became ready last took, if it was said.
+    pub warmup: Option<Duration>,
+}
+
+/// What the source `slo` said.
+struct SloSaid {
+    reading: Reading,
+    averaged: bool,
+    traffic: Option<Box<Traffic>>,
+    warmup: Option<Duration>,
+}
+
+impl SloSaid {
+    /// A saturation alone.
+    fn saturation(reading: Reading, averaged: bool) -> Self {
+        Self { reading, averaged, traffic: None, warmup: None }
+    }
 }
 
 /// Reads the readings of one scaler.
@@ -37,7 +59,7 @@ impl<'a> Readings<'a> {
     /// What the sources said at one tick.
     pub fn read(&self, node: Option<Node<'_>>) -> Result<Said, Invalid> {
         let mut readings = vec![None; self.names.len()];
-        let mut averaged = false;
+        let (mut averaged, mut traffic, mut warmup) = (false, None, None);
         if let Some(node) = node {
             for (key, node) in node.entries()? {
                 let index = self.index(key).ok_or_else(|| self.no_such_source(key, &node))?;
@@ -49,16 +71,17 @@ impl<'a> Readings<'a> {
                 };
                 *slot = Some(match (self.scaler.asks.get(index), self.scaler.spec.sources.get(index)) {
                     (Some(Ask::Slo(ask)), Some(source)) => {
-                        let (reading, is_saturation) = self.slo(index, ask, source, &node)?;
-                        averaged = is_saturation;
-                        reading
+                        let said = self.slo(index, ask, source.law, &node)?;
+                        (averaged, traffic, warmup) = (said.averaged, said.traffic, said.warmup);
+                        said.reading
                     }
                     _ => self.reading(index, &node)?,
                 });
             }
         }
         let absent = || Reading::unknown("the document has no reading for it at this tick");
-        Ok(Said { readings: readings.into_iter().map(|reading| reading.unwrap_or_else(absent)).collect(), averaged })
+        let readings = readings.into_iter().map(|reading| reading.unwrap_or_else(absent)).collect();
+        Ok(Said { readings, averaged, traffic, warmup })
     }
 
     /// A source goes by its name, and a metric also by its index.
@@ -90,11 +113,20 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// The SLO's reading, and whether it is the saturation itself.
-    fn slo(&self, index: usize, ask: &SloAsk, source: &Source, node: &Node<'_>) -> Result<(Reading, bool), Invalid> {
+    /// What the SLO said: in one of the forms of a saturation, or for the headroom law also by what that measures.
+    fn slo(&self, index: usize, ask: &SloAsk, law: Law, node: &Node<'_>) -> Result<SloSaid, Invalid> {
         const FORMS: [&str; 7] = ["ttft", "tpot", "saturation", "value", "unknown", "idle", "response"];
-        let fields = node.fields(&FORMS)?;
+        let measures = matches!(law, Law::Headroom(_));
+        let known: Vec<&str> = FORMS.into_iter().chain(traffic::keys().filter(|_| measures)).collect();
+        let fields = node.fields(&known)?;
         let given: Vec<&str> = FORMS.into_iter().filter(|form| fields.get(form).is_some()).collect();
+        if measures && (given.is_empty() || traffic::keys().any(|key| fields.get(key).is_some())) {
+            if let Some(form) = given.first() {
+                return Err(node.invalid(format!("{form} is the saturation alone; write it as s beside what is measured of the traffic")));
+            }
+            let traffic::Seen { saturation, traffic, warmup } = traffic::read(&fields)?;
+            return Ok(SloSaid { reading: saturation, averaged: false, traffic, warmup });
+        }
         match given.as_slice() {
             ["ttft" | "tpot"] | ["ttft", "tpot"] => {
                 let latency = |name: &str, promised: Option<&LatencyAsk>| {
@@ -105,19 +137,17 @@ impl<'a> Readings<'a> {
                     Ok(promised.map(|latency| (reading, latency.promised)))
                 };
                 let (ttft, tpot) = (latency("ttft", ask.ttft.as_ref())?, latency("tpot", ask.tpot.as_ref())?);
-                match source.law {
-                    Law::Band(band) if ttft.is_some() || tpot.is_some() => {
-                        Ok((saturation(as_latency(ttft.as_ref()), as_latency(tpot.as_ref()), band.up_at()), false))
-                    }
-                    _ => Err(node.invalid("spec.slo promises neither ttft nor tpot to compare these with; write saturation")),
+                if ttft.is_none() && tpot.is_none() {
+                    return Err(node.invalid("spec.slo promises neither ttft nor tpot to compare these with; write saturation"));
                 }
+                Ok(SloSaid::saturation(saturation(as_latency(ttft.as_ref()), as_latency(tpot.as_ref()), ask.up_at), false))
             }
             ["saturation"] => {
                 let number = fields.need("saturation", "write a number")?.number()?;
-                Ok((Reading::from_number(number), true))
+                Ok(SloSaid::saturation(Reading::from_number(number), true))
             }
-            ["value" | "response"] => self.reading(index, node).map(|reading| (reading, true)),
-            ["unknown" | "idle"] => self.reading(index, node).map(|reading| (reading, false)),
+            ["value" | "response"] => self.reading(index, node).map(|reading| SloSaid::saturation(reading, true)),
+            ["unknown" | "idle"] => self.reading(index, node).map(|reading| SloSaid::saturation(reading, false)),
             _ => Err(node.invalid("write ttft and tpot, or exactly one of saturation, value, unknown, idle and response")),
         }
     }
