@@ -30,6 +30,7 @@ pub mod serve;
 mod services;
 mod supervisor;
 mod target;
+mod warmup;
 mod watch;
 
 pub use run::{LeaderElection, Options, RunError, run};

@@ -28,6 +28,9 @@ const REVISION_HASH: &str = "controller-revision-hash";
 /// How long after its grace period a pod may still be there before nobody waits for it: the node may be gone.
 const OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
+/// How long after a pod's start its node may have said for the first time that it is not ready. What turns to that later was ready.
+const FIRST_REPORT: SignedDuration = SignedDuration::from_secs(5);
+
 /// What is kept of a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptPod {
@@ -39,8 +42,12 @@ pub(crate) struct KeptPod {
     pub labels: BTreeMap<String, String>,
     pub created: Timestamp,
     pub ready: bool,
-    /// When it was last ready, or created when it never was.
-    pub unready_since: Timestamp,
+    /// When it became ready or was last ready; when it was created where neither ever was.
+    pub turned_at: Timestamp,
+    /// Whether it is not ready and never was.
+    pub never_ready: bool,
+    /// Whether one of its containers was restarted.
+    pub restarted: bool,
     pub terminating: bool,
     /// When its grace period ends, once it is shutting down.
     grace_until: Option<Timestamp>,
@@ -70,7 +77,12 @@ impl Kept for KeptPod {
             labels: pod.metadata.labels.unwrap_or_default(),
             created,
             ready: ready.is_some_and(|condition| condition.status == "True"),
-            unready_since: ready.and_then(last_transition).unwrap_or(created).max(created),
+            turned_at: ready.and_then(last_transition).unwrap_or(created).max(created),
+            never_ready: ready.is_none_or(|ready| {
+                let started = status.start_time.map_or(created, |time| time.0);
+                ready.status != "True" && last_transition(ready).is_none_or(|turned| turned.duration_since(started) <= FIRST_REPORT)
+            }),
+            restarted: status.container_statuses.into_iter().flatten().any(|container| container.restart_count > 0),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             // Kubernetes adds the grace period to the time of the deletion.
             grace_until: pod.metadata.deletion_timestamp.map(|time| time.0),
@@ -112,7 +124,7 @@ impl KeptPod {
             name: self.name.clone(),
             age: since(self.created),
             ready: self.ready,
-            unready_for: if self.ready { Duration::ZERO } else { since(self.unready_since) },
+            unready_for: if self.ready { Duration::ZERO } else { since(self.turned_at) },
             terminating: self.terminating,
             unschedulable: self.unschedulable,
             deletion_cost: self.mark.own_cost(),

@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
-use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus};
+use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus, WarmupStatus};
 use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas, Time};
 use llmscaler_signals::scrape::Problem;
 use serde_json::json;
@@ -98,13 +98,14 @@ impl Reporter {
         Some(told.after(untold).min(now))
     }
 
-    /// Reports a decision, and the size that was written, if any. Answers whether it ended for another reason than the last one.
+    /// Reports a decision, the size that was written, if any, and how long pods take to start, if known. Answers whether it ended for another reason than the last one.
     pub(crate) async fn decision(
         &mut self,
         context: &Context,
         scaler: &LLMScaler,
         decision: &Decision,
         written: Option<Replicas>,
+        warmup: Option<WarmupStatus>,
         scoped: Option<&Scoped>,
     ) -> bool {
         let news = self.status.decision.as_ref().is_none_or(|last| last.reason != decision.reason.as_str());
@@ -113,6 +114,7 @@ impl Reporter {
         status.current_replicas = Some(decision.ready.as_i32());
         status.desired_replicas = Some(decision.desired.as_i32());
         status.last_active_time = decision.memory.last_active_at.map(|at| meta::Time(Clock::timestamp_of(at)));
+        status.warmup = warmup;
         status.metrics = decision.readings.iter().map(metric_status).collect();
         status.decision = Some(decision_status(decision));
         if let Some(count) = written {
@@ -121,11 +123,8 @@ impl Reporter {
             self.event(context, scaler, EventType::Normal, Reason::SuccessfulRescale.as_str(), "Rescale", &decision.message).await;
         }
         let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
-        match scoped {
-            Some(scoped) => said.push(queries_scoped(scoped)),
-            // Another provider asks no queries.
-            None => status.conditions.retain(|condition| condition.type_ != QUERIES_SCOPED),
-        }
+        // Another provider asks no queries.
+        said.extend(scoped.map(queries_scoped));
         let able = ConditionType::AbleToScale.as_str();
         for one in &said {
             // What keeps a write back may be a condition of its own, and one event is enough.
@@ -135,6 +134,8 @@ impl Reporter {
         }
         self.event_on_unknown(context, scaler, &decision.readings).await;
         said.push(ready(&decision.conditions));
+        // What nothing is said of any more, as after an edit of the provider or the strategy, is not left to grow old.
+        status.conditions.retain(|condition| said.iter().any(|said| said.kind == condition.type_));
         self.publish(context, scaler, status, said).await;
         news
     }

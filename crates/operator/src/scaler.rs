@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use llmscaler_api::{LLMScaler, Scaler};
-use llmscaler_engine::{Decision, Memory, Mode, Observation, Reason, Replicas, Stage, Time, Warmth, decide, reconsider};
+use llmscaler_engine::{Decision, Memory, Mode, Observation, Reason, Replicas, Stage, Time, Warmth, Workload, decide, reconsider};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
@@ -17,6 +17,7 @@ use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
 use crate::report::{Reporter, Trouble};
+use crate::warmup::Warmup;
 
 /// Watch events come in bursts, and those of a whole namespace; a deferred write looks again at most this often.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -69,6 +70,7 @@ struct Task {
     /// `None` while the object cannot be used.
     current: Option<Current>,
     memory: Memory,
+    warmup: Warmup,
     reporter: Reporter,
     /// What a watch event may change.
     awaited: Awaited,
@@ -174,8 +176,8 @@ impl Task {
         let reporter = Reporter::new(object);
         // What the status kept survives a restart; windows start anew, which never shrinks a fleet early.
         let memory = Memory { last_active_at: reporter.last_active(context.clock.now()), ..Memory::default() };
-        let object = object.clone();
-        Self { context, namespace, name, object, current: None, memory, reporter, awaited: Awaited::Nothing, versions: None }
+        let (warmup, object) = (Warmup::of(object), object.clone());
+        Self { context, namespace, name, object, current: None, memory, warmup, reporter, awaited: Awaited::Nothing, versions: None }
     }
 
     /// Takes over a new generation of the object.
@@ -272,7 +274,9 @@ impl Task {
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
         // Sources may take their time, and pods go on meanwhile.
         let view = View { pods: place.pods(&view.target), ..view };
-        let workload = view.workload(replicas, other_owner.clone(), Warmth::NotAsked);
+        self.warmup.look(&view.target.uid, view.pods.iter().map(|(pod, _)| pod));
+        let warmup = self.warmup.last();
+        let workload = Workload { warmup, ..view.workload(replicas, other_owner.clone(), Warmth::NotAsked) };
 
         // decide
         let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
@@ -289,7 +293,7 @@ impl Task {
         let mut outcome = Ok(None);
         if decision.write.is_some() {
             let again = |workload| {
-                seen.workload = workload;
+                seen.workload = Workload { warmup, ..workload };
                 Some(decide(spec, &seen, &memory, now))
             };
             match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
@@ -375,7 +379,8 @@ impl Task {
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
                 let scoped = self.current.as_ref().and_then(|current| current.observer.scoped.as_ref());
-                let news = self.reporter.decision(context, &self.object, decision, written, scoped).await;
+                let warmup = self.warmup.status();
+                let news = self.reporter.decision(context, &self.object, decision, written, warmup, scoped).await;
                 if decision.deferred() && written.is_none() {
                     if news {
                         info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);
