@@ -1,6 +1,16 @@
 //! What came of a run: section by section the figures that decide between policies.
 
+mod fleet;
+mod latencies;
+mod recorder;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
 use serde::Serialize;
+
+pub use recorder::Recorder;
 
 use crate::Promised;
 
@@ -50,13 +60,13 @@ pub struct Outcome {
     pub scale_events: u32,
     /// Changes of direction among them.
     pub reversals: u32,
-    /// Pods started.
+    /// Pods started, those that served from the start on aside.
     pub pods_started: u32,
-    /// Pods that were gone within ten minutes of their start.
+    /// Pods among them that were gone within ten minutes of their start.
     pub short_lived_pods: u32,
-    /// Mean of the replicas that were missing against the need, as a share of it.
+    /// Mean of the replicas that were missing against the need, in whole replicas, as a share of it.
     pub under: f64,
-    /// Mean of the replicas that were too many against the need, as a share of it.
+    /// Mean of the replicas that were too many against the need, in whole replicas, as a share of it.
     pub over: f64,
     /// Prompt tokens processed again because the replica that had them cached went, or for lack of KV cache.
     pub recomputed_tokens: u64,
@@ -68,7 +78,8 @@ pub struct Outcome {
     pub decisions: Vec<Change>,
 }
 
-/// Quantiles of a latency in seconds; NaN where there was none.
+/// Quantiles of a latency in seconds; NaN where there was none. What did not finish took for ever, so that no policy gains by what it
+/// does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quantiles {
     /// The median.
@@ -89,15 +100,15 @@ pub struct Sample {
     pub replicas: u32,
     /// Replicas that serve at the end.
     pub ready: u32,
-    /// Replicas that the load of the interval takes, by the closed form of the profile.
+    /// Replicas that the load of the interval takes, by the closed form of the profile; a fraction too.
     pub need: f64,
     /// Requests per second that arrived.
     pub arrivals: f64,
     /// Requests that arrived in the interval and were not in time.
     pub late: u64,
-    /// 90th percentile of TTFT of those that arrived, in seconds; NaN where there were none.
+    /// 90th percentile of TTFT of those that arrived, in seconds; NaN where there were none. What did not finish took for ever.
     pub ttft_p90: f64,
-    /// 90th percentile of TPOT of those that arrived, in seconds; NaN where there were none.
+    /// 90th percentile of TPOT of those that arrived, in seconds; NaN where there were none. What did not finish took for ever.
     pub tpot_p90: f64,
     /// Requests that waited at the end, at the gateway and at replicas.
     pub waiting: u32,
