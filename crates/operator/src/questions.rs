@@ -1,7 +1,7 @@
 //! What is to be asked at each sync, written down once for each generation of a scaler.
 
 use llmscaler_api::{Ask, LatencyAsk, Provider, Scaler, SloAsk};
-use llmscaler_engine::{Law, Target};
+use llmscaler_engine::Target;
 use llmscaler_signals::lint;
 use llmscaler_signals::preset::{Aggregate, Latency, Preset, Scope, Signal};
 
@@ -35,7 +35,7 @@ impl Question {
 /// What the source `slo` is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct SloQuestion {
-    /// Above this saturation the fleet grows.
+    /// A latency above this share of its promise tells by itself that the pool is saturated.
     pub up_at: Target,
     pub quantile: f64,
     /// PromQL that gives the saturation itself, in place of the latencies.
@@ -62,7 +62,7 @@ pub(crate) fn preset_of(scaler: &Scaler) -> Option<&'static Preset> {
 /// One question for each source of the scaler, in their order.
 pub(crate) fn questions(scaler: &Scaler, namespace: &str) -> Vec<Question> {
     let writer = Writer { scaler, scope: scope(scaler, namespace), scrape: matches!(scaler.provider, Provider::Scrape { .. }) };
-    scaler.asks.iter().zip(&scaler.spec.sources).map(|(ask, source)| writer.question(ask, source.law)).collect()
+    scaler.asks.iter().map(|ask| writer.question(ask)).collect()
 }
 
 fn scope(scaler: &Scaler, namespace: &str) -> Scope {
@@ -76,11 +76,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn question(&self, ask: &Ask, law: Law) -> Question {
+    fn question(&self, ask: &Ask) -> Question {
         match ask {
             Ask::Query(query) => Question::Query(query.clone()),
             Ask::Signal { signal, total } => self.signal(signal.as_str(), *total),
-            Ask::Slo(slo) => self.slo(slo, law),
+            Ask::Slo(slo) => self.slo(slo),
             Ask::Decision { service_id, namespace, path } => {
                 Question::Decision { service_id: service_id.clone(), namespace: namespace.clone(), path: path.clone() }
             }
@@ -101,10 +101,7 @@ impl Writer<'_> {
         }
     }
 
-    fn slo(&self, slo: &SloAsk, law: Law) -> Question {
-        let Law::Band(band) = law else {
-            return Question::Unanswerable("the law of this source compares no latencies".to_owned());
-        };
+    fn slo(&self, slo: &SloAsk) -> Question {
         let latency = |ask: &Option<LatencyAsk>, which| {
             ask.as_ref().map(|ask| LatencyQuestion { promised: ask.promised, query: self.latency_query(ask, which, slo.quantile) })
         };
@@ -113,7 +110,7 @@ impl Writer<'_> {
             _ => None,
         };
         Question::Slo(SloQuestion {
-            up_at: band.up_at(),
+            up_at: slo.up_at,
             quantile: slo.quantile,
             saturation: slo.saturation.clone(),
             ttft: latency(&slo.ttft, Latency::Ttft),

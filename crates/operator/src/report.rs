@@ -394,6 +394,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
+    use llmscaler_engine::{Memory, Observation, Reading, Workload, decide};
+
     use super::*;
     use crate::fake_api;
 
@@ -479,6 +481,25 @@ mod tests {
             reporter.trouble(&context, &scaler, Trouble::FailedGetScale, "pods is forbidden").await;
         }
         assert_eq!((heard.events.load(Ordering::Relaxed), heard.statuses.lock().unwrap().len()), (1, 1), "written once it can be");
+    }
+
+    #[tokio::test]
+    async fn what_nothing_is_said_of_any_more_leaves_the_status() {
+        let (heard, context) = heard();
+        let old = json!({"type": "ModelOff", "status": "True", "reason": "ModelOff", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let scaler = scaler(json!({"conditions": [old], "warmup": {"seconds": 90, "samples": 1}}));
+        let mut spec = scaler.spec.clone();
+        spec.slo = serde_json::from_value(json!({"saturationQuery": "s"})).unwrap();
+        spec.server_address = Some("http://prometheus:9090".to_owned());
+        let spec = LLMScaler::new("fleet", spec).parse().unwrap().spec;
+        let seen = Observation { workload: Workload::default(), readings: vec![Reading::from_number(0.5)], traffic: None };
+        let decision = decide(&spec, &seen, &Memory::default(), Time::default());
+        let warmup = Some(WarmupStatus { seconds: 135, samples: 2 });
+        Reporter::new(&scaler).decision(&context, &scaler, &decision, None, warmup, None).await;
+        let statuses = heard.statuses.lock().unwrap();
+        let kinds: Vec<&str> = conditions(&statuses[0]).iter().map(|[kind, ..]| *kind).collect();
+        assert_eq!(kinds, ["ScalingActive", "AbleToScale", "ScalingLimited", "CapacityAvailable", "TargetOwned", "Ready"]);
+        assert_eq!(statuses[0]["warmup"], json!({"seconds": 135, "samples": 2}));
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ mod command;
 mod documents;
 mod following;
 mod guides;
+mod headroom;
 mod pages;
 mod presets;
 mod reference_operator;
