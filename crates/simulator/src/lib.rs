@@ -7,11 +7,14 @@
 //! All times are in seconds of virtual time. The same seed gives the same bytes.
 
 mod arrivals;
+pub mod buckets;
 mod meters;
+pub mod metrics;
 pub mod outcome;
 pub mod policy;
+pub mod random;
 mod request;
 
 pub use arrivals::{Arrivals, ClosedLoop};
-pub use meters::{Counts, EngineMeters, GatewayMeters};
+pub use meters::{Counts, EngineMeters, GatewayMeters, Latencies, Samples};
 pub use request::{Promised, Request, Served};

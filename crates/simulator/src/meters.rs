@@ -1,6 +1,10 @@
 //! What replicas and the gateway count, as their `/metrics` would state it: counters only ever grow, gauges are of the moment.
 
+use std::collections::VecDeque;
+
 use llmscaler_engine::Bucket;
+
+use crate::buckets;
 
 /// A histogram of fixed bounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,11 +63,75 @@ impl Counts {
             Some(Bucket { count: *sum, ..bucket })
         })
     }
+
+    /// Without observations, of the same bounds.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.bounds)
+    }
+
+    /// Adds what `now` has counted beyond `seen`, and lets `seen` catch up.
+    pub(crate) fn add_growth(&mut self, now: &Self, seen: &mut Self) {
+        for ((total, now), seen) in self.each.iter_mut().zip(&now.each).zip(&mut seen.each) {
+            *total += now.saturating_sub(*seen);
+            *seen = *now;
+        }
+        self.sum += (now.sum - seen.sum).max(0.0);
+        seen.sum = now.sum;
+    }
+
+    /// What was counted since `before`, an earlier state of the same counts.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let each = self.each.iter().zip(&before.each).map(|(now, before)| now.saturating_sub(*before)).collect();
+        Self { bounds: self.bounds, each, sum: (self.sum - before.sum).max(0.0) }
+    }
 }
 
-/// Buckets of the llm-d router (EPP) for the time to first token, in seconds.
-pub const EPP_TTFT: &[f64] =
-    &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0];
+/// The latest values of something, each with its time: what no histogram tells, for those who would know better than a cluster can.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples(VecDeque<(f64, f64)>);
+
+impl Samples {
+    /// Seconds for which values are kept; they are to be collected more often than that.
+    const KEPT: f64 = 30.0;
+
+    /// Adds a value of the time `at`, which is not before that of any other.
+    pub fn add(&mut self, at: f64, value: f64) {
+        self.0.push_back((at, value));
+        self.forget_until(at - Self::KEPT);
+    }
+
+    /// Forgets the values of `time` and before.
+    pub(crate) fn forget_until(&mut self, time: f64) {
+        while self.0.front().is_some_and(|(at, _)| *at <= time) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Takes over what `latest` has of the times after `after`.
+    pub(crate) fn collect(&mut self, latest: &Self, after: f64) {
+        let from = latest.0.partition_point(|(at, _)| *at <= after);
+        self.0.extend(latest.0.range(from..));
+    }
+
+    /// The values of the times in (`after`, `until`].
+    pub(crate) fn within(&self, after: f64, until: f64) -> impl Iterator<Item = f64> + '_ {
+        let range = self.0.partition_point(|(at, _)| *at <= after)..self.0.partition_point(|(at, _)| *at <= until);
+        self.0.range(range).map(|(_, value)| *value)
+    }
+}
+
+/// The latest latencies one by one, in seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latencies {
+    /// Times to first token, when they came.
+    pub ttft: Samples,
+    /// Mean times per output token of requests, when these were complete.
+    pub tpot: Samples,
+    /// Times to first token as predicted when requests were routed.
+    pub predicted_ttft: Samples,
+    /// Times per output token as predicted when requests were routed.
+    pub predicted_tpot: Samples,
+}
 
 /// What one replica counts: the figures behind vLLM's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +173,8 @@ pub struct GatewayMeters {
     pub prompt_tokens: u64,
     /// Their prompt lengths in tokens, observed on arrival.
     pub prompt_length: Counts,
+    /// The same in powers of two, which the router does not keep.
+    pub prompt_length_ideal: Counts,
     /// Requests whose answer is complete.
     pub finished: u64,
     /// Output tokens of the requests that are complete.
@@ -119,8 +189,51 @@ pub struct GatewayMeters {
     pub predicted_ttft: Counts,
     /// Time per output token in seconds as predicted when a request was routed.
     pub predicted_tpot: Counts,
+    /// The latest of these four latencies one by one; each value goes here and into its histogram.
+    pub latest: Latencies,
     /// Requests that are held back for lack of a ready replica now.
     pub queued: u32,
     /// Requests that are with a replica now, running or waiting.
     pub in_flight: u32,
+}
+
+impl Default for EngineMeters {
+    fn default() -> Self {
+        Self {
+            finished: 0,
+            prompt_tokens: 0,
+            cached_tokens: 0,
+            output_tokens: 0,
+            preemptions: 0,
+            ttft: Counts::new(buckets::VLLM_TTFT),
+            inter_token: Counts::new(buckets::VLLM_TPOT),
+            request_tpot: Counts::new(buckets::VLLM_TPOT),
+            prompt_length: Counts::new(buckets::VLLM_LENGTH),
+            output_length: Counts::new(buckets::VLLM_LENGTH),
+            running: 0,
+            waiting: 0,
+            kv_tokens: 0,
+        }
+    }
+}
+
+impl Default for GatewayMeters {
+    fn default() -> Self {
+        Self {
+            arrivals: 0,
+            prompt_tokens: 0,
+            prompt_length: Counts::new(buckets::EPP_PROMPT),
+            prompt_length_ideal: Counts::new(buckets::POWERS_OF_TWO),
+            finished: 0,
+            output_tokens: 0,
+            output_length: Counts::new(buckets::EPP_OUTPUT),
+            ttft: Counts::new(buckets::EPP_TTFT),
+            tpot: Counts::new(buckets::EPP_TPOT),
+            predicted_ttft: Counts::new(buckets::EPP_PREDICTED_TTFT),
+            predicted_tpot: Counts::new(buckets::EPP_PREDICTED_TPOT),
+            latest: Latencies::default(),
+            queued: 0,
+            in_flight: 0,
+        }
+    }
 }
