@@ -64,11 +64,6 @@ impl Counts {
         })
     }
 
-    /// Without observations, of the same bounds.
-    pub(crate) fn emptied(&self) -> Self {
-        Self::new(self.bounds)
-    }
-
     /// Adds what `now` has counted beyond `seen`, and lets `seen` catch up.
     pub(crate) fn add_growth(&mut self, now: &Self, seen: &mut Self) {
         for ((total, now), seen) in self.each.iter_mut().zip(&now.each).zip(&mut seen.each) {

@@ -2,6 +2,8 @@
 
 use llmscaler_engine::Bounds;
 
+use crate::metrics::Metrics;
+
 /// A way to decide how large the fleet should be.
 pub trait Policy {
     /// Its name, with the settings that tell it from others of its kind: `in-flight 32`.
@@ -29,6 +31,8 @@ pub struct View<'a> {
     pub pods: &'a [PodView],
     /// Seconds that the pod which became ready last took from its creation.
     pub warmup: Option<f64>,
+    /// What can be known of the load.
+    pub metrics: &'a Metrics,
 }
 
 /// A pod as the API shows it.
