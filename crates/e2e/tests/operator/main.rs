@@ -23,3 +23,4 @@ mod slo;
 mod steered;
 mod unknown;
 mod victims;
+mod warmup;
