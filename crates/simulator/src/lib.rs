@@ -8,13 +8,17 @@
 
 mod arrivals;
 pub mod buckets;
+mod capacity;
 mod meters;
 pub mod metrics;
 pub mod outcome;
 pub mod policy;
 pub mod random;
 mod request;
+pub mod workload;
 
 pub use arrivals::{Arrivals, ClosedLoop};
+pub use capacity::{Capacity, capacity};
 pub use meters::{Counts, EngineMeters, GatewayMeters, Latencies, Samples};
 pub use request::{Promised, Request, Served};
+pub use workload::Workload;

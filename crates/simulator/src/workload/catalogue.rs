@@ -1,0 +1,157 @@
+//! The built-in workloads, and what is known of public traces.
+//!
+//! The published ramp is llm-d's SLO benchmark. The others are those on which the headroom law was measured; where that account leaves
+//! something open, the comment at the workload says what was taken.
+
+use llmscaler_engine::{Bounds, Replicas};
+
+use super::{Closed, Curve, Length, Lengths, Noise, Open, Replay, Shape, Step, Workload};
+use crate::Promised;
+
+pub(super) const NAMES: [&str; 8] = ["ramp", "ramp-warm", "ramp-closed", "short", "rday", "rburst", "lday", "lramp"];
+
+/// The context that models of the day are served with; no prompt and no answer is longer.
+const CONTEXT: u32 = 131_072;
+
+const DAY: f64 = 86_400.0;
+
+/// What is promised and what the fleet may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// The latencies that are promised.
+    pub promised: Promised,
+    /// Fewest and most replicas.
+    pub bounds: Bounds,
+    /// Replicas that are ready at the start.
+    pub start: u32,
+}
+
+/// A workload that is a public trace, scaled; the trace itself is a file of the user's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TracePreset {
+    /// What the workload is called.
+    pub name: &'static str,
+    /// What the trace is called: its file's name without the ending.
+    pub trace: &'static str,
+    /// How many times each request comes.
+    pub multiply: f64,
+    /// How far copies are moved at most, in seconds to either side.
+    pub shift: f64,
+}
+
+/// The workloads that are public traces, scaled.
+pub const TRACES: [TracePreset; 6] = [
+    TracePreset { name: "conv60", trace: "azure2023_conv", multiply: 10.0, shift: 60.0 },
+    TracePreset { name: "conv10", trace: "azure2023_conv", multiply: 10.0, shift: 10.0 },
+    TracePreset { name: "code60", trace: "azure2023_code", multiply: 10.0, shift: 60.0 },
+    TracePreset { name: "code10", trace: "azure2023_code", multiply: 10.0, shift: 10.0 },
+    TracePreset { name: "day", trace: "servegen_m-mid_day", multiply: 40.0, shift: 60.0 },
+    TracePreset { name: "moon", trace: "mooncake_synthetic", multiply: 2.0, shift: 60.0 },
+];
+
+impl Setting {
+    const fn new(ttft: f64, tpot: f64, min: u32, max: u32, start: u32) -> Self {
+        let bounds = Bounds { min: Replicas::new(min), max: Replicas::new(max) };
+        Self { promised: Promised { ttft, tpot }, bounds, start }
+    }
+
+    /// The setting in which a public trace is measured, by the name of the trace.
+    #[must_use]
+    pub fn of_trace(name: &str) -> Option<Self> {
+        match name {
+            "azure2023_conv" => Some(Self::new(1.0, 0.05, 2, 40, 6)),
+            "azure2023_code" => Some(Self::new(2.0, 0.1, 2, 60, 10)),
+            "servegen_m-mid_day" => Some(Self::new(1.0, 0.05, 1, 20, 6)),
+            // Bounds and start are not in the account; a static 30 is, and twice the trace takes about ten replicas from the start.
+            "mooncake_synthetic" => Some(Self::new(10.0, 0.1, 2, 40, 10)),
+            _ => None,
+        }
+    }
+}
+
+/// What a scaled trace is called.
+pub(super) fn name_of(replay: &Replay) -> String {
+    let (trace, multiply, shift) = (replay.trace().name(), replay.multiply(), replay.shift());
+    match TRACES.iter().find(|preset| (preset.trace, preset.multiply, preset.shift) == (trace, multiply, shift)) {
+        Some(preset) => preset.name.to_owned(),
+        None if (multiply, shift) == (1.0, 0.0) => trace.to_owned(),
+        None => format!("{trace} x{multiply} ±{shift} s"),
+    }
+}
+
+pub(super) fn named(name: &str) -> Option<Workload> {
+    let (setting, shape) = match name {
+        "ramp" => (Setting::new(3.0, 0.1, 3, 8, 3), ramp()),
+        "ramp-warm" => (Setting::new(3.0, 0.1, 3, 8, 8), ramp()),
+        "ramp-closed" => (Setting::new(3.0, 0.1, 3, 8, 3), ramp_closed()),
+        "short" => (Setting::new(1.0, 0.05, 2, 20, 4), short()),
+        "rday" => (Setting::new(2.0, 0.1, 1, 20, 4), poisson(swell(1.0, 8.0, DAY, DAY), reasoning())),
+        "rburst" => (Setting::new(2.0, 0.1, 1, 30, 4), rburst()),
+        "lday" => (Setting::new(10.0, 0.1, 1, 20, 4), poisson(swell(0.75, 6.0, DAY, DAY), long_chat())),
+        "lramp" => (Setting::new(10.0, 0.1, 2, 30, 8), poisson(Curve::Ramp { from: 5.0, to: 10.0, seconds: 3600.0 }, long_chat())),
+        _ => return None,
+    };
+    let Setting { promised, bounds, start } = setting;
+    Some(Workload { name: name.to_owned(), promised, bounds, start, shape })
+}
+
+fn poisson(curve: Curve, lengths: Lengths) -> Shape {
+    Shape::Open(Open { curve, noise: None, batch: 1, lengths })
+}
+
+fn swell(low: f64, high: f64, period: f64, seconds: f64) -> Curve {
+    Curve::Swell { low, high, period, seconds }
+}
+
+fn steps(steps: &[(f64, f64)]) -> Curve {
+    Curve::Steps(steps.iter().map(|(rate, seconds)| Step { rate: *rate, seconds: *seconds }).collect())
+}
+
+/// About 4,000 tokens in and 1,000 out.
+fn ramp_lengths() -> Lengths {
+    Lengths {
+        prompt: Length::Normal { mean: 4000.0, sd: 300.0, min: 3500, max: 4500 },
+        output: Length::Normal { mean: 1000.0, sd: 80.0, min: 900, max: 1100 },
+    }
+}
+
+fn ramp() -> Shape {
+    let course = steps(&[(2.0, 330.0), (4.0, 360.0), (6.0, 360.0), (8.0, 360.0), (10.0, 360.0), (4.0, 360.0), (1.0, 300.0)]);
+    poisson(course, ramp_lengths())
+}
+
+/// 32 users for each request per second of the ramp, which is what it takes at 30 ms per token; 64 to 320, so the last stage stays at 64.
+fn ramp_closed() -> Shape {
+    let users = vec![(64, 330.0), (128, 360.0), (192, 360.0), (256, 360.0), (320, 360.0), (128, 360.0), (64, 300.0)];
+    Shape::Closed(Closed { users, think: 2.0, lengths: ramp_lengths() })
+}
+
+/// 1,500 tokens in and 8 out, 20 to 50 requests per second in steps. Their order and length, the spread of the lengths, bounds and start
+/// are not in the account: up and down again in 40 minutes, 20 to 25 % of spread, 2 to 20 replicas from 4.
+fn short() -> Shape {
+    let course = steps(&[(20.0, 400.0), (30.0, 400.0), (40.0, 400.0), (50.0, 400.0), (30.0, 400.0), (20.0, 400.0)]);
+    let prompt = Length::Normal { mean: 1500.0, sd: 300.0, min: 500, max: 2500 };
+    poisson(course, Lengths { prompt, output: Length::Normal { mean: 8.0, sd: 2.0, min: 1, max: 16 } })
+}
+
+/// Reasoning: prompts of mean 1,300, median 190 and p99 22,000, answers of mean 1,500 and p99 10,800.
+fn reasoning() -> Lengths {
+    let question = Length::LogNormal { median: 160.0, sigma: 1.0, max: CONTEXT };
+    let document = Length::LogNormal { median: 7000.0, sigma: 0.9, max: CONTEXT };
+    let prompt = Length::Either(Box::new(question), Box::new(document), 0.1);
+    Lengths { prompt, output: Length::LogNormal { median: 800.0, sigma: 1.12, max: CONTEXT } }
+}
+
+/// Chat about long prompts: prompts of mean 12,000 and p99 85,000. Of the answers only the mean of 345 is in the account; their spread is
+/// taken as usual for chat.
+fn long_chat() -> Lengths {
+    let prompt = Length::LogNormal { median: 6550.0, sigma: 1.1, max: CONTEXT };
+    Lengths { prompt, output: Length::LogNormal { median: 250.0, sigma: 0.8, max: CONTEXT } }
+}
+
+/// Two swells of six times in eight hours, on which bursts ride, requests in pairs. The level is not in the account: 2 to 12 per second,
+/// for which fleets of the size it reports are needed; start as for the day.
+fn rburst() -> Shape {
+    let curve = swell(2.0, 12.0, DAY / 6.0, DAY / 3.0);
+    Shape::Open(Open { curve, noise: Some(Noise { sd: 0.35, correlation: 300.0 }), batch: 2, lengths: reasoning() })
+}

@@ -1,0 +1,319 @@
+//! Traffic and lengths as one writes them on a command line.
+//!
+//! | traffic | requests per second |
+//! |---|---|
+//! | `constant:rate=5,seconds=1h` | always the same |
+//! | `steps:2x330,4x6m,6x6m` | one rate after the other, each for a time |
+//! | `ramp:from=5,to=10,seconds=1h` | in a straight line |
+//! | `day:low=1,high=8` | a sine from low to high and back; `period` and `seconds` are 24 h, `noise` is 0.1 |
+//! | `bursts:rate=5,seconds=2h` | wanders about a mean; `noise` is 0.35 |
+//! | `on-off:low=1,high=20,on=1m,off=5m,seconds=1h` | silence and bursts in turn, exponential |
+//! | `users:64x6m,128x6m` | as many as so many users make, who think for `think` (2 s) after each answer |
+//!
+//! All but `users` take `noise`, the standard deviation of the logarithm of a wandering factor on the rate, `correlation`, how long it
+//! lasts (5 min), and `batch`, how many requests come at once (1). Times are seconds, or have a unit: `90`, `90s`, `5m`, `24h`.
+//!
+//! | length | tokens |
+//! |---|---|
+//! | `400` | always the same |
+//! | `normal:mean=4000,sd=300` | normal; `min` is 1, `max` 131072 |
+//! | `lognormal:median=250,sigma=0.8` or `lognormal:mean=345,sd=325` | lognormal; `max` is 131072 |
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::{Closed, Curve, LONGEST, Length, Lengths, MOST_REQUESTS, Noise, Open, Setting, Shape, Step, Workload};
+
+/// Longest prompt or answer where none is given.
+const USUAL_MOST_TOKENS: f64 = 131_072.0;
+
+/// Why traffic or a length cannot be understood.
+#[derive(Debug, Error, PartialEq)]
+#[error("{text:?}: {problem}")]
+pub struct NotationError {
+    text: String,
+    problem: String,
+}
+
+impl Workload {
+    /// A workload of the given traffic, such as `steps:2x330,4x360`; the text is its name.
+    ///
+    /// # Errors
+    /// Where the text is none of those that the documentation lists, or has numbers that cannot be.
+    pub fn drawn(traffic: &str, lengths: Lengths, setting: Setting) -> Result<Self, NotationError> {
+        let shape = shape(traffic, lengths).map_err(|problem| NotationError { text: traffic.to_owned(), problem })?;
+        let Setting { promised, bounds, start } = setting;
+        Ok(Self { name: traffic.to_owned(), promised, bounds, start, shape })
+    }
+}
+
+impl FromStr for Length {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        length(text).map_err(|problem| NotationError { text: text.to_owned(), problem })
+    }
+}
+
+fn length(text: &str) -> Result<Length, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or(("fixed", text));
+    let mut fields = Fields::new(rest);
+    let length = match kind {
+        "fixed" => Length::Fixed(tokens("a length", number(fields.take_bare().unwrap_or_default())?)?),
+        "normal" => Length::Normal {
+            mean: fields.positive("mean")?,
+            sd: fields.within("sd", None, 0.0, f64::from(super::MOST_TOKENS))?,
+            min: tokens("min", fields.within("min", Some(1.0), 1.0, f64::from(super::MOST_TOKENS))?)?,
+            max: tokens("max", fields.within("max", Some(USUAL_MOST_TOKENS), 1.0, f64::from(super::MOST_TOKENS))?)?,
+        },
+        "lognormal" => {
+            let max = tokens("max", fields.within("max", Some(USUAL_MOST_TOKENS), 1.0, f64::from(super::MOST_TOKENS))?)?;
+            if fields.has("mean") {
+                Length::log_normal(fields.positive("mean")?, fields.within("sd", None, 0.0, f64::from(super::MOST_TOKENS))?, max)
+            } else {
+                Length::LogNormal { median: fields.positive("median")?, sigma: fields.within("sigma", None, 0.0, 10.0)?, max }
+            }
+        }
+        _ => return Err(format!("no length is called {kind}; give a number of tokens, normal:mean=…,sd=… or lognormal:median=…,sigma=…")),
+    };
+    fields.finish()?;
+    match length {
+        Length::Normal { min, max, .. } if min > max => Err(format!("min {min} is above max {max}; swap them")),
+        length => Ok(length),
+    }
+}
+
+fn shape(text: &str, lengths: Lengths) -> Result<Shape, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let mut fields = Fields::new(rest);
+    if kind == "users" {
+        let users = fields.stages()?.into_iter().map(|(users, seconds)| Ok((whole("users", users)?, seconds)));
+        let users = users.collect::<Result<_, String>>()?;
+        let closed = Closed { users, think: fields.time("think", Some(2.0))?, lengths };
+        fields.finish()?;
+        return Ok(Shape::Closed(closed));
+    }
+    let (curve, usual_noise) = match kind {
+        "constant" => (Curve::Steps(vec![Step { rate: fields.rate("rate")?, seconds: fields.time("seconds", None)? }]), 0.0),
+        "steps" => (Curve::Steps(fields.stages()?.into_iter().map(|(rate, seconds)| Step { rate, seconds }).collect()), 0.0),
+        "ramp" => (Curve::Ramp { from: fields.rate("from")?, to: fields.rate("to")?, seconds: fields.time("seconds", None)? }, 0.0),
+        "day" => {
+            let period = fields.time("period", Some(86_400.0))?;
+            let (low, high) = (fields.rate("low")?, fields.rate("high")?);
+            (Curve::Swell { low, high, period, seconds: fields.time("seconds", Some(period))? }, 0.1)
+        }
+        "bursts" => (Curve::Steps(vec![Step { rate: fields.rate("rate")?, seconds: fields.time("seconds", None)? }]), 0.35),
+        "on-off" => {
+            let (low, high) = (fields.rate("low")?, fields.rate("high")?);
+            let (on, off) = (fields.time("on", None)?, fields.time("off", None)?);
+            (Curve::OnOff { low, high, on, off, seconds: fields.time("seconds", None)? }, 0.0)
+        }
+        _ => return Err(format!("no traffic is called {kind}; give constant, steps, ramp, day, bursts, on-off or users")),
+    };
+    let sd = fields.within("noise", Some(usual_noise), 0.0, 3.0)?;
+    let correlation = fields.time("correlation", Some(300.0))?;
+    let batch = whole("batch", fields.within("batch", Some(1.0), 1.0, 1000.0)?)?;
+    fields.finish()?;
+    let requests = most_requests(&curve);
+    if !(1.0..=MOST_REQUESTS).contains(&requests) {
+        return Err(format!("up to {requests} requests cannot be simulated; give rates and times that make 1 to 100 million"));
+    }
+    let noise = (sd > 0.0).then_some(Noise { sd, correlation });
+    Ok(Shape::Open(Open { curve, noise, batch, lengths }))
+}
+
+/// What a curve makes at most, noise aside.
+fn most_requests(curve: &Curve) -> f64 {
+    match curve {
+        Curve::Steps(steps) => steps.iter().map(|step| step.rate * step.seconds).sum(),
+        Curve::Ramp { from: low, to: high, seconds }
+        | Curve::Swell { low, high, seconds, .. }
+        | Curve::OnOff { low, high, seconds, .. } => low.max(*high) * seconds,
+    }
+}
+
+/// What stands behind the colon: values with a key, and values without one.
+struct Fields<'a> {
+    keyed: Vec<(&'a str, &'a str)>,
+    bare: Vec<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    fn new(text: &'a str) -> Self {
+        let fields = text.split(',').map(str::trim).filter(|field| !field.is_empty());
+        let (keyed, bare): (Vec<_>, Vec<_>) = fields.partition(|field| field.contains('='));
+        Self { keyed: keyed.into_iter().filter_map(|field| field.split_once('=')).collect(), bare }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.keyed.iter().any(|(name, _)| *name == key)
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let position = self.keyed.iter().position(|(name, _)| *name == key)?;
+        Some(self.keyed.remove(position).1)
+    }
+
+    fn take_bare(&mut self) -> Option<&'a str> {
+        (!self.bare.is_empty()).then(|| self.bare.remove(0))
+    }
+
+    /// Values such as `2x330`: an amount for a time.
+    fn stages(&mut self) -> Result<Vec<(f64, f64)>, String> {
+        let stages = std::mem::take(&mut self.bare).into_iter().map(|stage| {
+            let (amount, seconds) =
+                stage.split_once('x').ok_or_else(|| format!("{stage} is no step; write amount x time, such as 4x360"))?;
+            Ok((checked("a step", number(amount)?, 0.0, MOST_REQUESTS)?, time("a step", seconds)?))
+        });
+        let stages: Vec<_> = stages.collect::<Result<_, String>>()?;
+        let lasting: f64 = stages.iter().map(|(_, seconds)| seconds).sum();
+        if stages.is_empty() {
+            Err("there is no step; give some, such as 2x330,4x360".to_owned())
+        } else {
+            checked("all steps", lasting, 0.0, LONGEST).map(|_| stages)
+        }
+    }
+
+    fn within(&mut self, key: &str, usual: Option<f64>, least: f64, most: f64) -> Result<f64, String> {
+        match (self.take(key), usual) {
+            (Some(text), _) => checked(key, number(text)?, least, most),
+            (None, Some(usual)) => Ok(usual),
+            (None, None) => Err(format!("{key} is missing; add {key}=…")),
+        }
+    }
+
+    fn rate(&mut self, key: &str) -> Result<f64, String> {
+        self.within(key, None, 0.0, MOST_REQUESTS)
+    }
+
+    fn positive(&mut self, key: &str) -> Result<f64, String> {
+        self.within(key, None, 1.0, f64::from(super::MOST_TOKENS))
+    }
+
+    fn time(&mut self, key: &str, usual: Option<f64>) -> Result<f64, String> {
+        match (self.take(key), usual) {
+            (Some(text), _) => time(key, text),
+            (None, Some(usual)) => Ok(usual),
+            (None, None) => Err(format!("{key} is missing; add {key}=…, such as {key}=1h")),
+        }
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let left = self.keyed.first().map(|(key, _)| *key).or(self.bare.first().copied());
+        left.map_or(Ok(()), |left| Err(format!("{left} has no meaning here, or stands twice; take it out")))
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+fn time(key: &str, text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let unit = text.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(text.len());
+    let factor = match &text[unit..] {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("{key}: {unit} is no unit of time; give s, m or h")),
+    };
+    let seconds = number(&text[..unit])? * factor;
+    if seconds > 0.0 { checked(key, seconds, 0.0, LONGEST) } else { Err(format!("{key} must be a time above 0 and is {text}")) }
+}
+
+fn checked(key: &str, value: f64, least: f64, most: f64) -> Result<f64, String> {
+    if (least..=most).contains(&value) { Ok(value) } else { Err(format!("{key} must be {least} to {most} and is {value}")) }
+}
+
+fn whole(key: &str, value: f64) -> Result<u32, String> {
+    if value.fract() == 0.0 { Ok(value as u32) } else { Err(format!("{key} must be a whole number and is {value}")) }
+}
+
+fn tokens(key: &str, value: f64) -> Result<u32, String> {
+    checked(key, value, 1.0, f64::from(super::MOST_TOKENS)).and_then(|value| whole(key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(text: &str) -> Result<Workload, String> {
+        let setting = Setting::of_trace("azure2023_conv").unwrap();
+        let lengths = Lengths { prompt: Length::Fixed(100), output: Length::Fixed(10) };
+        Workload::drawn(text, lengths, setting).map_err(|error| error.to_string())
+    }
+
+    fn open(text: &str) -> Open {
+        match traffic(text).unwrap().shape {
+            Shape::Open(open) => open,
+            shape => panic!("{shape:?}"),
+        }
+    }
+
+    #[test]
+    fn traffic_is_what_it_says() {
+        assert_eq!(
+            open("steps:2x330,4x6m").curve,
+            Curve::Steps(vec![Step { rate: 2.0, seconds: 330.0 }, Step { rate: 4.0, seconds: 360.0 }])
+        );
+        assert_eq!(open("constant:rate=5,seconds=1h").curve, Curve::Steps(vec![Step { rate: 5.0, seconds: 3600.0 }]));
+        assert_eq!(open("ramp:from=5,to=10,seconds=90s").curve, Curve::Ramp { from: 5.0, to: 10.0, seconds: 90.0 });
+        let day = open("day:low=1,high=8");
+        assert_eq!(day.curve, Curve::Swell { low: 1.0, high: 8.0, period: 86_400.0, seconds: 86_400.0 });
+        assert_eq!(day.noise, Some(Noise { sd: 0.1, correlation: 300.0 }));
+        let bursts = open("bursts:rate=5,seconds=2h,noise=0.5,correlation=60,batch=2");
+        assert_eq!((bursts.noise, bursts.batch), (Some(Noise { sd: 0.5, correlation: 60.0 }), 2));
+        assert_eq!(
+            open("on-off:low=1,high=20,on=1m,off=5m,seconds=1h").curve,
+            Curve::OnOff { low: 1.0, high: 20.0, on: 60.0, off: 300.0, seconds: 3600.0 }
+        );
+        let Shape::Closed(closed) = traffic("users:64x6m,128x6m,think=5").unwrap().shape else { panic!() };
+        assert_eq!((closed.users, closed.think), (vec![(64, 360.0), (128, 360.0)], 5.0));
+    }
+
+    #[test]
+    fn lengths_are_what_they_say() {
+        assert_eq!("400".parse(), Ok(Length::Fixed(400)));
+        assert_eq!("normal:mean=4000,sd=300,max=4500".parse(), Ok(Length::Normal { mean: 4000.0, sd: 300.0, min: 1, max: 4500 }));
+        assert_eq!("lognormal:median=160,sigma=1".parse(), Ok(Length::LogNormal { median: 160.0, sigma: 1.0, max: 131_072 }));
+        assert_eq!("lognormal:mean=345,sd=325".parse(), Ok(Length::log_normal(345.0, 325.0, 131_072)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_way_out() {
+        for (text, wanted) in [
+            ("", "no traffic is called"),
+            ("constant", "rate is missing"),
+            ("constant:rate=5", "seconds is missing; add seconds=…, such as seconds=1h"),
+            ("constant:rate=NaN,seconds=1h", "rate must be 0 to"),
+            ("constant:rate=-1,seconds=1h", "rate must be 0 to"),
+            ("constant:rate=0,seconds=1h", "give rates and times"),
+            ("constant:rate=1e6,seconds=1h", "give rates and times"),
+            ("constant:rate=1,seconds=0", "seconds must be a time above 0"),
+            ("constant:rate=1,seconds=inf", "is no unit of time"),
+            ("constant:rate=1,seconds=5d", "d is no unit of time"),
+            ("constant:rate=1,rate=2,seconds=1h", "rate has no meaning here, or stands twice"),
+            ("constant:rate=1,seconds=1h,5", "5 has no meaning here"),
+            ("constant:rate=1,seconds=1h,batch=1.5", "batch must be a whole number"),
+            ("steps", "there is no step"),
+            ("steps:2", "2 is no step"),
+            ("users:1.5x60", "users must be a whole number"),
+        ] {
+            let error = traffic(text).unwrap_err();
+            assert!(error.contains(wanted), "{text:?} gives {error:?}");
+        }
+        for (text, wanted) in [
+            ("", "is no number"),
+            ("0", "a length must be 1 to"),
+            ("1.5", "a whole number"),
+            ("uniform:1", "no length is called uniform"),
+            ("normal:mean=5", "sd is missing"),
+            ("normal:mean=5,sd=1,min=9,max=3", "min 9 is above max 3"),
+            ("lognormal:sigma=1", "median is missing"),
+        ] {
+            let error = text.parse::<Length>().unwrap_err().to_string();
+            assert!(error.contains(wanted), "{text:?} gives {error:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A trace made larger by clones.
+
+use rand_distr::{Distribution, StandardUniform};
+use thiserror::Error;
+
+use super::MOST_REQUESTS;
+use super::trace::Trace;
+use crate::{Request, random};
+
+/// A trace, scaled.
+///
+/// Each request comes `multiply` times, and each copy, the first too, is moved by a time of its own, uniform within ±`shift`. Many
+/// copies within a short shift are a burst wherever there was one request, so claims about bursts need a look at two shifts. A multiplier
+/// between two whole numbers takes the larger one by chance. Copies that would leave the trace at either end are reflected into it,
+/// which keeps the rate there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    trace: Trace,
+    multiply: f64,
+    shift: f64,
+}
+
+/// Why a trace cannot be scaled so.
+#[derive(Debug, Error, PartialEq)]
+pub enum ScalingError {
+    /// The multiplier is no positive number.
+    #[error("a trace cannot be multiplied by {0}; give a number above 0")]
+    Multiplier(f64),
+    /// The result is too large.
+    #[error("{requests} requests times {multiply} are more than a run can hold; multiply by less than {}", MOST_REQUESTS / *requests as f64)]
+    TooMany {
+        /// Requests of the trace.
+        requests: usize,
+        /// The multiplier.
+        multiply: f64,
+    },
+    /// The shift is no time, or longer than the trace.
+    #[error("copies cannot be shifted by {shift} s in a trace of {seconds} s; give 0 to {seconds}")]
+    Shift {
+        /// The shift in seconds.
+        shift: f64,
+        /// The length of the trace.
+        seconds: f64,
+    },
+}
+
+impl Replay {
+    /// `trace` with each request `multiply` times, each copy moved within ±`shift` seconds. 1 and 0 leave it as it is.
+    ///
+    /// # Errors
+    /// Where the multiplier is not above 0 or makes more than 100 million requests, and where the shift is not within 0 and the
+    /// length of the trace.
+    pub fn new(trace: Trace, multiply: f64, shift: f64) -> Result<Self, ScalingError> {
+        let (requests, seconds) = (trace.requests().len(), trace.seconds());
+        if !(multiply.is_finite() && multiply > 0.0) {
+            return Err(ScalingError::Multiplier(multiply));
+        }
+        if multiply * requests as f64 > MOST_REQUESTS {
+            return Err(ScalingError::TooMany { requests, multiply });
+        }
+        if !(0.0..=seconds).contains(&shift) {
+            return Err(ScalingError::Shift { shift, seconds });
+        }
+        Ok(Self { trace, multiply, shift })
+    }
+
+    /// The trace.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// How many times each request comes.
+    #[must_use]
+    pub fn multiply(&self) -> f64 {
+        self.multiply
+    }
+
+    /// How far copies are moved at most, in seconds to either side.
+    #[must_use]
+    pub fn shift(&self) -> f64 {
+        self.shift
+    }
+
+    pub(super) fn requests(&self, seed: u64) -> Vec<Request> {
+        let mut counts = random::stream(seed, "clone counts");
+        let mut shifts = random::stream(seed, "clone shifts");
+        let (whole, part) = (self.multiply.floor(), self.multiply.fract());
+        let seconds = self.trace.seconds();
+        let mut requests = Vec::with_capacity((self.trace.requests().len() as f64 * self.multiply.ceil()) as usize);
+        for request in self.trace.requests() {
+            let drawn: f64 = if part > 0.0 { StandardUniform.sample(&mut counts) } else { 1.0 };
+            let copies = whole as u64 + u64::from(drawn < part);
+            for _ in 0..copies {
+                let position: f64 = if self.shift > 0.0 { StandardUniform.sample(&mut shifts) } else { 0.5 };
+                let at = (request.at + self.shift * (2.0 * position - 1.0)).abs();
+                let at = if at > seconds { 2.0 * seconds - at } else { at };
+                requests.push(Request { at, ..*request });
+            }
+        }
+        requests.sort_by(|one, other| one.at.total_cmp(&other.at));
+        requests
+    }
+}
