@@ -2,7 +2,7 @@
 //!
 //! Two layers, kept apart so that the command line can do one without the other:
 //!
-//! * **Decoders** ([`prometheus::read_value`], [`prometheus::read_pods`], [`decision::read_count`]) are pure functions of an HTTP
+//! * **Decoders** ([`prometheus::read_value`], [`prometheus::read_buckets`], [`prometheus::read_pods`], [`decision::read_count`]) are pure functions of an HTTP
 //!   status and a body. They never panic, and what they cannot read is [`Unknown`](llmscaler_engine::Reading::Unknown) with a
 //!   reason for people: what was asked, what came back, what to do. Unknown is never zero.
 //! * **Clients** ([`PrometheusClient`], [`DecisionClient`]) ask through an [`Endpoint`] (address and headers of one scaler) over a
@@ -40,9 +40,11 @@ pub mod preset;
 pub mod prometheus;
 pub mod scrape;
 pub mod slo;
+pub mod traffic;
 pub mod transport;
 
 pub use decision::DecisionClient;
 pub use prometheus::PrometheusClient;
 pub use scrape::Scrape;
+pub use traffic::{Promised, TRAFFIC_SIGNALS, TrafficQueries};
 pub use transport::{Endpoint, TlsSettings, Transport};

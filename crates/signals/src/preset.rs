@@ -33,6 +33,7 @@ mod signal;
 mod table;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::sync::LazyLock;
 
@@ -135,8 +136,10 @@ impl Preset {
         &self.rows
     }
 
-    /// The signals that [`query`](Self::query) can give: those that are one number.
+    /// The signals that [`query`](Self::query) can give, those that are one number, without the ones that only
+    /// [`traffic_queries`](Self::traffic_queries) are for.
     pub fn signals(&self) -> impl Iterator<Item = Signal> {
-        self.rows.iter().filter(|row| matches!(row.kind, Kind::Gauge | Kind::Counter)).map(|row| row.signal)
+        let numbers = self.rows.iter().filter(|row| matches!(row.kind, Kind::Gauge | Kind::Counter)).map(|row| row.signal);
+        numbers.filter(|signal| !signal.is_of_the_law())
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod number;
 
 use std::collections::BTreeMap;
 
-use llmscaler_engine::Reading;
+use llmscaler_engine::{Bucket, Reading};
 use url::Url;
 use url::form_urlencoded;
 
@@ -88,6 +88,18 @@ pub fn read_series(query: &str, status: u16, body: &[u8]) -> Result<Vec<Series>,
     answer::series(status, body).map_err(|why| Error::new(query, why))
 }
 
+/// Reads the answer to a query of the buckets of one histogram, a series for each `le`: cumulative, lowest bound first, the last one
+/// without end (`+Inf`).
+///
+/// Left out are series without a label `le` that is a number. Bounds that are the same number, differently written (`1` and `1.0`),
+/// are kept apart; [`llmscaler_engine::histogram_quantile`] and its like add them up, as Prometheus does.
+///
+/// # Errors
+/// The answer cannot be read, no bucket is left, one is there twice, has no count, or the one without end is missing.
+pub fn read_buckets(query: &str, status: u16, body: &[u8]) -> Result<Vec<Bucket>, Error> {
+    answer::buckets(status, body).map_err(|why| Error::new(query, why))
+}
+
 /// Reads the answer to a query of one series per pod (`deletionCostQuery`) as the sample of each pod, by name; every sample is
 /// finite, and the map is never empty.
 ///
@@ -147,6 +159,15 @@ impl PrometheusClient {
     pub async fn query_series(&self, query: &str) -> Result<Vec<Series>, Error> {
         let reply = self.ask(query).await?;
         read_series(query, reply.status, &reply.body)
+    }
+
+    /// Asks for the buckets of a histogram; see [`read_buckets`].
+    ///
+    /// # Errors
+    /// No answer came back, or no histogram is in it.
+    pub async fn query_buckets(&self, query: &str) -> Result<Vec<Bucket>, Error> {
+        let reply = self.ask(query).await?;
+        read_buckets(query, reply.status, &reply.body)
     }
 
     /// Asks for the samples of the pods of `namespace`; see [`read_pods`].

@@ -100,7 +100,7 @@ impl PrometheusClient {
         let (ttft, tpot, traffic) = tokio::join!(
             self.quantile(queries.ttft.as_deref()),
             self.quantile(queries.tpot.as_deref()),
-            self.traffic(queries.traffic.as_deref())
+            self.in_flight(queries.traffic.as_deref())
         );
         LatencyReadings {
             ttft: ttft.map(|quantile| latency_reading("the TTFT quantile", quantile, &traffic)),
@@ -114,11 +114,11 @@ impl PrometheusClient {
 
     /// Asks for a saturation (latency ÷ promise), and, where a query tells it, the traffic. NaN is idle only where that proves it.
     pub async fn saturation(&self, query: &str, traffic: Option<&str>) -> Reading {
-        let (saturation, traffic) = tokio::join!(self.query_number(query), self.traffic(traffic));
+        let (saturation, traffic) = tokio::join!(self.query_number(query), self.in_flight(traffic));
         latency_reading("the saturation", saturation.into(), &traffic)
     }
 
-    async fn traffic(&self, query: Option<&str>) -> Reading {
+    async fn in_flight(&self, query: Option<&str>) -> Reading {
         match query {
             Some(query) => self.query_value(query).await,
             None => Reading::unknown("no preset tells the requests in flight; set spec.preset, so that idleness can be proved"),

@@ -2,13 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::scope::{Scope, selector};
+use super::scope::{Scope, Unscoped, selector};
 use super::signal::Signal;
 use super::table::{Combine, Kind, Metric, Per, Preset, Row};
 use super::{Aggregate, Latency, NoQuery};
 
-/// The range of every rate: the last minute. So a target has to be scraped at least twice a minute; the guides' 15 s are good.
-const RANGE: &str = "1m";
+/// The range of a rate in seconds, unless somebody asks for another: the last minute. So a target has to be scraped at least twice a
+/// minute; the guides' 15 s are good.
+const RANGE: u32 = 60;
+
+/// What of a series counts.
+#[derive(Clone, Copy)]
+pub(super) enum Over {
+    /// Its value.
+    Now,
+    /// Its rate per second over so many seconds.
+    Rate(u32),
+    /// The difference that so many seconds made, of a gauge.
+    Delta(u32),
+}
 
 impl Preset {
     /// One PromQL query of one value: a gauge's value, or a counter's rate per second over the last minute.
@@ -92,23 +104,33 @@ impl Preset {
     }
 
     /// One value for each scraped target (and endpoint), whatever it calls the metric and however often it is scraped.
-    fn each(&self, row: &Row, scope: &Scope) -> Result<String, NoQuery> {
+    fn each(&self, row: &Row, scope: &Scope) -> Result<String, Unscoped> {
+        self.each_over(row, scope, if row.kind == Kind::Counter { Over::Rate(RANGE) } else { Over::Now })
+    }
+
+    /// As [`each`](Self::each), of that which `over` says.
+    pub(super) fn each_over(&self, row: &Row, scope: &Scope, over: Over) -> Result<String, Unscoped> {
         let scoped = self.scoped(row, scope)?;
         let endpoint = if row.per == Per::Endpoint { ", endpoint_name" } else { "" };
         let inner = match row.combine {
             Combine::Sum => "sum",
             Combine::Mean => "avg",
         };
-        let series = match (row.kind, row.metrics.as_slice()) {
-            (Kind::Counter, metrics) => preferred(metrics, |metric| rate(&metric.name, metric, &scoped)),
-            (_, [first, ..]) => {
+        let function = match over {
+            Over::Now => None,
+            Over::Rate(seconds) => Some(("rate", seconds)),
+            Over::Delta(seconds) => Some(("delta", seconds)),
+        };
+        let series = match (function, row.metrics.as_slice()) {
+            (Some(function), metrics) => preferred(metrics, |metric| ranged(function, &metric.name, metric, &scoped)),
+            (None, [first, ..]) => {
                 let names: Vec<&str> = row.metrics.iter().map(|metric| metric.name.as_str()).collect();
                 selector(&names, first, &scoped)
             }
-            (_, []) => String::new(),
+            (None, []) => String::new(),
         };
-        // Rates have lost their name, and a single name tells nothing apart.
-        let name = if row.kind == Kind::Counter || row.metrics.len() == 1 { "" } else { "__name__, " };
+        // Functions take the name away, and a single name tells nothing apart.
+        let name = if function.is_some() || row.metrics.len() == 1 { "" } else { "__name__, " };
         let once = match row.repeats.as_slice() {
             [] => series,
             repeats => {
@@ -119,15 +141,25 @@ impl Preset {
         Ok(format!("max by (instance, pod{endpoint}) ({inner} by ({name}job, instance, pod{endpoint}) ({once}))"))
     }
 
-    fn quantile(&self, row: &Row, quantile: f64, scope: &Scope) -> Result<String, NoQuery> {
+    /// The observations of `seconds` by `le`, cumulative, each target once.
+    pub(super) fn buckets(&self, row: &Row, scope: &Scope, seconds: u32) -> Result<String, Unscoped> {
+        let rates = self.bucket_rates(row, scope, seconds)?;
+        Ok(format!("sum by (le) (max by (instance, pod, le) (sum by (job, instance, pod, le) ({rates}))) * {seconds}"))
+    }
+
+    fn bucket_rates(&self, row: &Row, scope: &Scope, seconds: u32) -> Result<String, Unscoped> {
         let scoped = self.scoped(row, scope)?;
-        let buckets = preferred(&row.metrics, |metric| rate(&format!("{}_bucket", metric.name), metric, &scoped));
-        Ok(format!("histogram_quantile({quantile}, sum by (le) ({buckets}))"))
+        Ok(preferred(&row.metrics, |metric| ranged(("rate", seconds), &format!("{}_bucket", metric.name), metric, &scoped)))
+    }
+
+    fn quantile(&self, row: &Row, quantile: f64, scope: &Scope) -> Result<String, NoQuery> {
+        Ok(format!("histogram_quantile({quantile}, sum by (le) ({}))", self.bucket_rates(row, scope, RANGE)?))
     }
 }
 
-fn rate(name: &str, metric: &Metric, scoped: &BTreeMap<String, String>) -> String {
-    format!("rate({}[{RANGE}])", selector(&[name], metric, scoped))
+fn ranged((function, seconds): (&str, u32), name: &str, metric: &Metric, scoped: &BTreeMap<String, String>) -> String {
+    let range = if seconds.is_multiple_of(60) { format!("{}m", seconds / 60) } else { format!("{seconds}s") };
+    format!("{function}({}[{range}])", selector(&[name], metric, scoped))
 }
 
 /// Each name only for the targets that lack all names before it.

@@ -30,6 +30,11 @@ impl Scope {
         let match_labels = match_labels.into_iter().map(|(label, value)| (label.into(), value.into())).collect();
         Self { namespace: namespace.into(), match_labels }
     }
+
+    /// What selects the series of the whole namespace.
+    pub(super) fn namespaced(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("namespace".to_owned(), self.namespace.clone())])
+    }
 }
 
 /// Nothing but the namespace would tell a pool's series from those of its neighbours. The text says why, and which label to add.

@@ -48,6 +48,22 @@ pub enum Signal {
     KvCacheTokens,
     /// Size of the KV cache in labels.
     CacheConfig,
+    /// Count of the requests whose prompts are in [`PromptTokens`](Self::PromptTokens).
+    Prompts,
+    /// Count of those prompt tokens that were found in a cache, so that nobody computed them.
+    CachedTokens,
+    /// Count of the requests that have finished.
+    FinishedRequests,
+    /// Count of the output tokens of the requests that have finished.
+    FinishedTokens,
+    /// Mean time per output token of a request in seconds.
+    RequestTpot,
+    /// Seconds between one token of a request and its next, added up.
+    InterTokenTime,
+    /// Count of what [`InterTokenTime`](Self::InterTokenTime) adds up.
+    InterTokens,
+    /// Requests that wait at the mean endpoint, as its router sees it.
+    EndpointQueue,
 }
 
 /// The text is no signal's name.
@@ -57,7 +73,7 @@ pub struct UnknownSignal(String);
 
 impl Signal {
     /// Every signal.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 27] = [
         Self::QueuedRequests,
         Self::RunningRequests,
         Self::KvCacheUsage,
@@ -77,7 +93,30 @@ impl Signal {
         Self::OutputLength,
         Self::KvCacheTokens,
         Self::CacheConfig,
+        Self::Prompts,
+        Self::CachedTokens,
+        Self::FinishedRequests,
+        Self::FinishedTokens,
+        Self::RequestTpot,
+        Self::InterTokenTime,
+        Self::InterTokens,
+        Self::EndpointQueue,
     ];
+
+    /// Whether only the headroom law reads it, for one of its inputs, and no `signal:` names it.
+    pub(crate) fn is_of_the_law(self) -> bool {
+        matches!(
+            self,
+            Self::Prompts
+                | Self::CachedTokens
+                | Self::FinishedRequests
+                | Self::FinishedTokens
+                | Self::RequestTpot
+                | Self::InterTokenTime
+                | Self::InterTokens
+                | Self::EndpointQueue
+        )
+    }
 
     /// The name after `signal:`.
     #[must_use]
@@ -102,6 +141,14 @@ impl Signal {
             Self::OutputLength => "outputLength",
             Self::KvCacheTokens => "kvCacheTokens",
             Self::CacheConfig => "cacheConfig",
+            Self::Prompts => "prompts",
+            Self::CachedTokens => "cachedTokens",
+            Self::FinishedRequests => "finishedRequests",
+            Self::FinishedTokens => "finishedTokens",
+            Self::RequestTpot => "requestTpot",
+            Self::InterTokenTime => "interTokenTime",
+            Self::InterTokens => "interTokens",
+            Self::EndpointQueue => "endpointQueue",
         }
     }
 }

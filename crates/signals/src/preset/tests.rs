@@ -4,6 +4,7 @@ use promql_parser::parser::{Expr, parse};
 
 use super::*;
 use crate::lint::lint;
+use crate::traffic::TrafficQueries;
 
 const AGGREGATES: [Aggregate; 2] = [Aggregate::Total, Aggregate::PerReplica];
 
@@ -184,4 +185,76 @@ fn what_is_not_one_number_is_refused_with_what_to_do() {
     signal ttft of preset vLLM is a histogram, not one number; for a latency use spec.slo, which takes its quantile
     signal cacheConfig of preset vLLM is a set of labels, not one number; write a query of one number
     ");
+}
+
+/// The queries by field, in the order of their names.
+fn traffic(preset: &Preset) -> BTreeMap<&'static str, String> {
+    let TrafficQueries {
+        arrivals_15s,
+        arrivals_30s,
+        arrivals_60s,
+        mean_prompt,
+        prompt_lengths,
+        finished,
+        output_tokens,
+        output_lengths,
+        inter_token,
+        inter_tokens,
+        waiting,
+        running,
+        kv_usage,
+        kv_capacity,
+        ttft,
+        tpot,
+    } = preset.traffic_queries(&scope(preset)).unwrap();
+    let queries = [
+        ("arrivals_15s", arrivals_15s),
+        ("arrivals_30s", arrivals_30s),
+        ("arrivals_60s", arrivals_60s),
+        ("mean_prompt", mean_prompt),
+        ("prompt_lengths", prompt_lengths),
+        ("finished", finished),
+        ("output_tokens", output_tokens),
+        ("output_lengths", output_lengths),
+        ("inter_token", inter_token),
+        ("inter_tokens", inter_tokens),
+        ("waiting", waiting),
+        ("running", running),
+        ("kv_usage", kv_usage),
+        ("kv_capacity", kv_capacity),
+        ("ttft", ttft),
+        ("tpot", tpot),
+    ];
+    queries.into_iter().filter_map(|(name, query)| Some((name, query?))).collect()
+}
+
+#[test]
+fn generated_traffic_queries() {
+    for preset in presets() {
+        insta::assert_yaml_snapshot!(format!("traffic_{}", preset.name), traffic(preset));
+    }
+}
+
+#[test]
+fn every_traffic_query_is_promql_of_one_pool() {
+    for preset in presets() {
+        for (name, query) in traffic(preset) {
+            assert!(parse(&query).is_ok(), "{} {name}: {query}", preset.name);
+            assert!(!query.contains("vector("), "{} {name}: {query}", preset.name);
+            // Those of one number give one; the others keep a label, which is all that the lint may find.
+            let found = lint(&query);
+            let several = ["prompt_lengths", "output_lengths", "ttft", "tpot", "kv_usage", "kv_capacity"].contains(&name);
+            assert!(
+                found.is_empty() || (several && found.iter().all(|finding| finding.problem == crate::lint::Problem::SeveralSeries)),
+                "{} {name}: {found:?}",
+                preset.name
+            );
+        }
+    }
+}
+
+#[test]
+fn traffic_of_a_router_without_its_own_label_is_refused() {
+    assert!(epp().traffic_queries(&Scope::new("serving", [("inference_pool", "pool-a")])).is_err());
+    assert!(Preset::named("vLLM").unwrap().traffic_queries(&Scope::new("serving", [("engine", "0")])).is_err());
 }

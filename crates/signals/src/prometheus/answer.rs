@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use llmscaler_engine::Bucket;
 use serde_json::Value;
 
 use super::number;
@@ -116,6 +117,32 @@ pub enum Unreadable {
         /// The namespace of the pods that were asked about.
         namespace: String,
     },
+    /// A scalar where the buckets of a histogram are needed.
+    #[error("the result is a scalar where the buckets of a histogram are needed; keep the label le, for example with sum by (le) (...)")]
+    NoBuckets,
+    /// No series has a label `le` that is a number.
+    #[error("none of the {count} series has a label le that is a number; keep it, for example with sum by (le) (...)")]
+    NoBound {
+        /// Number of well-formed series.
+        count: usize,
+    },
+    /// A bucket came twice.
+    #[error("bucket le={le:?} came twice; aggregate all other labels away, for example with sum by (le) (...)")]
+    SameBound {
+        /// The bound as it is written.
+        le: String,
+    },
+    /// The sample of a bucket is no count.
+    #[error("bucket le={le:?} holds {value}, which is no count; check the query for a division by zero")]
+    BadCount {
+        /// The bound as it is written.
+        le: String,
+        /// The sample.
+        value: f64,
+    },
+    /// The bucket without end is missing.
+    #[error("the bucket le=\"+Inf\" is missing, so nobody knows of how many observations; keep every le in the query")]
+    NoEnd,
     /// Every sample of a pod of this namespace is NaN or infinite.
     #[error("the samples of all pods are NaN or infinite, so they rank nothing; check the query for a division by zero")]
     NoFiniteSample,
@@ -255,6 +282,32 @@ pub(super) fn pods(namespace: &str, status: u16, body: &[u8]) -> Result<BTreeMap
         (false, _) => Ok(samples),
         (true, 0) => Err(Unreadable::NoPod { count, namespace: excerpt(namespace, LONGEST_NAME) }),
         (true, _) => Err(Unreadable::NoFiniteSample),
+    }
+}
+
+/// The cumulative buckets of one histogram, lowest first; never empty, the last one without end.
+pub(super) fn buckets(status: u16, body: &[u8]) -> Result<Vec<Bucket>, Unreadable> {
+    let series = match decode(status, body)? {
+        Answer::Scalar(_) => return Err(Unreadable::NoBuckets),
+        Answer::Vector(series) => series,
+    };
+    let (count, mut written) = (series.len(), BTreeMap::new());
+    for Series { mut labels, value } in series {
+        let Some(le) = labels.remove("le") else { continue };
+        let Some(upper) = number::parse(&le).filter(|upper| !upper.is_nan()) else { continue };
+        if !value.is_finite() || value < 0.0 {
+            return Err(Unreadable::BadCount { le: excerpt(&le, LONGEST_NAME), value });
+        }
+        if written.insert(le.clone(), Bucket { upper, count: value }).is_some() {
+            return Err(Unreadable::SameBound { le: excerpt(&le, LONGEST_NAME) });
+        }
+    }
+    let mut buckets: Vec<Bucket> = written.into_values().collect();
+    buckets.sort_by(|a, b| a.upper.total_cmp(&b.upper));
+    match buckets.last() {
+        None => Err(Unreadable::NoBound { count }),
+        Some(last) if last.upper == f64::INFINITY => Ok(buckets),
+        Some(_) => Err(Unreadable::NoEnd),
     }
 }
 

@@ -25,7 +25,7 @@ impl Scrape {
             Latency::Tpot => "the TPOT quantile",
         };
         let found = self.quantile(latency, quantile, now).unwrap_or_else(Quantile::Failed);
-        latency_reading(what, found, &self.traffic(now).map_or_else(Reading::unknown, Reading::from_number))
+        latency_reading(what, found, &self.in_flight(now).map_or_else(Reading::unknown, Reading::from_number))
     }
 
     /// The quantile; the error is why it cannot be told.
@@ -107,7 +107,7 @@ impl Scrape {
     }
 
     /// Requests that run or are queued, by everybody who should know; what is not known is why.
-    fn traffic(&self, now: Time) -> Result<f64, String> {
+    fn in_flight(&self, now: Time) -> Result<f64, String> {
         let mut load = 0.0;
         for pod in self.ready_pods() {
             let Some(wanted) = &self.engine else { break };

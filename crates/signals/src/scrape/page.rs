@@ -161,13 +161,13 @@ impl<'a> Reader<'a> {
             Some(_) => return Ok(()),
             None => 0,
         };
-        let Some(upper) = upper(role, sample) else { return Ok(()) };
+        let (Some(upper), Some(counts)) = (upper(role, sample), family.value(sample)) else { return Ok(()) };
         let left_out = |label: &str| (role.bucket && label == "le") || family.row.repeats.iter().any(|repeats| repeats == label);
         let mut labels: Vec<_> = sample.labels.iter().filter(|(name, value)| !value.is_empty() && !left_out(name)).collect();
         labels.sort_unstable();
         let series = Series { family: role.family, alias: role.alias, pod, labels: hash_of(labels), upper };
         // Series that repeat the same number, or a page that has one twice: the highest counts.
-        self.found.entry(series).and_modify(|value| *value = value.max(sample.value)).or_insert(sample.value);
+        self.found.entry(series).and_modify(|value| *value = value.max(counts)).or_insert(counts);
         if self.found.len() > MOST_SERIES { Err(Unreadable::ManySeries) } else { Ok(()) }
     }
 

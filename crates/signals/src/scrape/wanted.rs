@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::exposition::Sample;
 use crate::preset::{Kind, Per, Preset, Row, Signal};
+use crate::traffic::{BLOCK_SIZE, BLOCKS, tokens_of};
 
 /// The families that are kept of a page. Of the thousands of lines of an inference server these are some dozens.
 #[derive(Debug)]
@@ -75,6 +77,12 @@ impl Family {
         let only = self.row.metrics.get(usize::from(alias)).map(|metric| &metric.only);
         only.into_iter().flatten().all(|(label, allowed)| allowed.split('|').any(|allowed| allowed == value(label).unwrap_or_default()))
             && self.matches.iter().all(|(label, wanted)| value(label).is_none_or(|value| value == wanted))
+    }
+
+    /// What a sample says: its value, or the tokens of a KV cache where those are in its labels. `None` where these cannot be read.
+    pub(super) fn value(&self, sample: &Sample<'_>) -> Option<f64> {
+        let label = |label: &str| sample.labels.iter().find(|(name, _)| *name == label).map(|(_, value)| value.as_ref());
+        if self.row.kind == Kind::Info { tokens_of(label(BLOCKS)?, label(BLOCK_SIZE)?) } else { Some(sample.value) }
     }
 
     /// The endpoint that a series is about, where the row's series are about endpoints.

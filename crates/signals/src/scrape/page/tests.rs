@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::preset::{Preset, Signal};
 
-const ALL: [Signal; 19] = Signal::ALL;
+const ALL: [Signal; 27] = Signal::ALL;
 
 fn wanted(preset: &str) -> Wanted {
     Wanted::new(Preset::named(preset).unwrap(), &ALL.into_iter().collect(), &BTreeMap::new())
@@ -46,7 +46,9 @@ fn keeps_what_is_wanted() {
     let mut buckets: Vec<_> = page.family(ttft).map(|(series, value)| (series.upper(), value)).collect();
     buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
     assert_eq!(buckets, [(0.1, 5.0), (f64::INFINITY, 6.0)]);
-    assert_eq!(page.values.len(), 4);
+    let (prompts, _) = wanted.signal(Signal::Prompts).unwrap();
+    assert_eq!(page.family(prompts).map(|(_, value)| value).collect::<Vec<_>>(), [6.0], "a count is a number of its own");
+    assert_eq!(page.values.len(), 5);
 }
 
 #[test]
@@ -56,6 +58,14 @@ fn of_two_names_for_the_same_the_newer_counts() {
     assert_eq!(values(&wanted, Signal::KvCacheUsage, &read(&wanted, &[], both).unwrap()), [0.5]);
     let old = "vllm:gpu_cache_usage_perc 0.25\n";
     assert_eq!(values(&wanted, Signal::KvCacheUsage, &read(&wanted, &[], old).unwrap()), [0.25]);
+}
+
+#[test]
+fn the_size_of_a_cache_is_in_labels() {
+    let wanted = wanted("vLLM");
+    let page = "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"1000\"} 1.0\n\
+                vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"None\"} 1.0\n";
+    assert_eq!(values(&wanted, Signal::CacheConfig, &read(&wanted, &[], page).unwrap()), [16000.0]);
 }
 
 #[test]
