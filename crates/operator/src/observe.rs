@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use llmscaler_api::{self as api, Port, Provider, Scaler, Scheme};
-use llmscaler_engine::{self as engine, Reading, Time, VictimOrder, Warmth};
+use llmscaler_engine::{self as engine, Reading, Time, Traffic, VictimOrder, Warmth};
 use llmscaler_signals::preset::{Latency, Preset, Signal};
 use llmscaler_signals::scrape::{Access, PodAddress, Problem, Scrape, ScrapeTargets};
 use llmscaler_signals::slo::{LatencyQueries, LatencyReadings};
-use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient};
+use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient, TRAFFIC_SIGNALS};
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::credentials::Keys;
 use crate::pods::KeptPod;
-use crate::questions::{LatencyQuestion, Question, Scoped, SloQuestion, preset_of, questions, scoped};
+use crate::questions::{LatencyQuestion, Question, Scoped, SloQuestion, TrafficQuestion, preset_of, questions, scoped};
 
 /// How one generation of a scaler gets its readings.
 pub(crate) struct Observer {
@@ -53,8 +53,38 @@ struct Plan {
 pub(crate) struct Observed {
     /// One for each source of the spec, in their order.
     pub readings: Vec<Reading>,
+    /// What the headroom law measures; `None` without it.
+    pub traffic: Option<Box<Traffic>>,
     /// Pods and routers that could not be read.
     pub problems: Vec<Problem>,
+}
+
+impl Observed {
+    fn of(answers: Vec<Answer>, problems: Vec<Problem>) -> Self {
+        let mut traffic = None;
+        let mut reading = |answer: Answer| {
+            traffic = traffic.take().or(answer.traffic);
+            answer.reading
+        };
+        Self { readings: answers.into_iter().map(&mut reading).collect(), traffic, problems }
+    }
+
+    /// Nothing, for one reason.
+    fn unknown(questions: &[Question], why: &str) -> Self {
+        Self { readings: questions.iter().map(|_| Reading::unknown(why)).collect(), traffic: None, problems: vec![] }
+    }
+}
+
+/// What came of one question.
+struct Answer {
+    reading: Reading,
+    traffic: Option<Box<Traffic>>,
+}
+
+impl From<Reading> for Answer {
+    fn from(reading: Reading) -> Self {
+        Self { reading, traffic: None }
+    }
 }
 
 impl Observer {
@@ -88,10 +118,7 @@ impl Observer {
         let connection = match self.connect(context).await {
             Ok(connection) => connection,
             // Without credentials nothing is asked, and nothing is known.
-            Err(why) => {
-                let readings = questions.iter().map(|_| Reading::unknown(why.clone())).collect();
-                return Observed { readings, problems: vec![] };
-            }
+            Err(why) => return Observed::unknown(&questions, &why),
         };
         let namespace = self.namespace.clone();
         match connection {
@@ -100,14 +127,14 @@ impl Observer {
                 for question in questions.iter() {
                     each.push(timed(context, &namespace, name, ask_prometheus(&client, question)));
                 }
-                Observed { readings: join_all(each).await, problems: vec![] }
+                Observed::of(join_all(each).await, vec![])
             }
             Connection::DecisionServer(client) => {
                 let mut each = Vec::with_capacity(questions.len());
                 for question in questions.iter() {
                     each.push(timed(context, &namespace, name, ask_decision(&client, question)));
                 }
-                Observed { readings: join_all(each).await, problems: vec![] }
+                Observed::of(join_all(each).await, vec![])
             }
             Connection::Pages { pods: pod_access, router: router_access } => {
                 let started = Instant::now();
@@ -175,7 +202,7 @@ impl Observer {
     ) -> Observed {
         let Some((plan, scrape)) = &mut self.pages else {
             let why = "there is no preset, so nobody knows what the pods' metrics are called; set spec.preset";
-            return Observed { readings: self.questions.iter().map(|_| Reading::unknown(why)).collect(), problems: vec![] };
+            return Observed::unknown(&self.questions, why);
         };
         let mut problems = vec![];
         let mut routers = vec![];
@@ -190,7 +217,7 @@ impl Observer {
         let targets = ScrapeTargets { pods, pod_access, routers, router_access };
         scrape.sync(&targets, Scrape::deadline(self.period), now).await;
         problems.extend(scrape.problems(now));
-        Observed { readings: self.questions.iter().map(|question| read(scrape, question, now)).collect(), problems }
+        Observed::of(self.questions.iter().map(|question| read(scrape, question, now)).collect(), problems)
     }
 }
 
@@ -201,7 +228,10 @@ fn plan(scaler: &Scaler, questions: &[Question]) -> Option<(Plan, &'static Prese
         .iter()
         .flat_map(|question| match question {
             Question::Signal(signal, _) => vec![*signal],
-            Question::Slo(_) => vec![Signal::PredictedTtft, Signal::Ttft, Signal::PredictedTpot, Signal::Tpot],
+            Question::Slo(slo) => {
+                let latencies = [Signal::PredictedTtft, Signal::Ttft, Signal::PredictedTpot, Signal::Tpot];
+                latencies.into_iter().chain(TRAFFIC_SIGNALS.into_iter().filter(|_| slo.traffic.is_some())).collect()
+            }
             _ => vec![],
         })
         .collect();
@@ -241,28 +271,36 @@ fn addresses(scrape: &api::Scrape, pods: &[Arc<KeptPod>]) -> (Vec<PodAddress>, V
     (known, strange)
 }
 
-async fn ask_prometheus(client: &PrometheusClient, question: &Question) -> Reading {
+async fn ask_prometheus(client: &PrometheusClient, question: &Question) -> Answer {
     match question {
-        Question::Query(query) => client.query_value(query).await,
-        Question::Slo(slo) => ask_slo(client, slo).await,
-        Question::Unanswerable(why) => Reading::unknown(why.clone()),
-        Question::Signal(..) | Question::Decision { .. } => Reading::unknown("a Prometheus is asked in PromQL alone"),
+        Question::Query(query) => client.query_value(query).await.into(),
+        Question::Slo(slo) => {
+            let (reading, traffic) = tokio::join!(ask_slo(client, slo), ask_traffic(client, slo));
+            Answer { reading, traffic }
+        }
+        Question::Unanswerable(why) => Reading::unknown(why.clone()).into(),
+        Question::Signal(..) | Question::Decision { .. } => Reading::unknown("a Prometheus is asked in PromQL alone").into(),
     }
 }
 
-async fn ask_decision(client: &DecisionClient, question: &Question) -> Reading {
-    match question {
+async fn ask_decision(client: &DecisionClient, question: &Question) -> Answer {
+    Answer::from(match question {
         Question::Decision { service_id, namespace, path } => client.decision(service_id, namespace.as_deref(), path).await,
         _ => Reading::unknown("a decision server is asked for decisions alone"),
-    }
+    })
+}
+
+async fn ask_traffic(client: &PrometheusClient, slo: &SloQuestion) -> Option<Box<Traffic>> {
+    let TrafficQuestion { promised, queries: Some(Ok(queries)) } = slo.traffic.as_deref()? else { return None };
+    Some(Box::new(client.traffic(queries, promised).await))
 }
 
 async fn ask_slo(client: &PrometheusClient, slo: &SloQuestion) -> Reading {
     if let Some(query) = &slo.saturation {
-        return client.saturation(query, slo.traffic.as_deref()).await;
+        return client.saturation(query, slo.in_flight.as_deref()).await;
     }
     let query = |latency: &Option<LatencyQuestion>| latency.as_ref().and_then(|latency| latency.query.as_ref()?.as_ref().ok().cloned());
-    let queries = LatencyQueries { ttft: query(&slo.ttft), tpot: query(&slo.tpot), traffic: slo.traffic.clone() };
+    let queries = LatencyQueries { ttft: query(&slo.ttft), tpot: query(&slo.tpot), traffic: slo.in_flight.clone() };
     let LatencyReadings { ttft, tpot } = client.latencies(&queries).await;
     // What was promised and cannot be asked for is unknown.
     let or_unknown = |reading: Option<Reading>, latency: &Option<LatencyQuestion>| {
@@ -272,16 +310,17 @@ async fn ask_slo(client: &PrometheusClient, slo: &SloQuestion) -> Reading {
     saturation(slo, ttft.as_ref(), tpot.as_ref())
 }
 
-fn read(scrape: &Scrape, question: &Question, now: Time) -> Reading {
+fn read(scrape: &Scrape, question: &Question, now: Time) -> Answer {
     match question {
-        Question::Signal(signal, aggregate) => scrape.signal(*signal, *aggregate, now),
+        Question::Signal(signal, aggregate) => scrape.signal(*signal, *aggregate, now).into(),
         Question::Slo(slo) => {
             let latency = |asked: &Option<LatencyQuestion>, which| asked.as_ref().map(|_| scrape.latency(which, slo.quantile, now));
             let (ttft, tpot) = (latency(&slo.ttft, Latency::Ttft), latency(&slo.tpot, Latency::Tpot));
-            saturation(slo, ttft.as_ref(), tpot.as_ref())
+            let traffic = None;
+            Answer { reading: saturation(slo, ttft.as_ref(), tpot.as_ref()), traffic }
         }
-        Question::Unanswerable(why) => Reading::unknown(why.clone()),
-        Question::Query(_) | Question::Decision { .. } => Reading::unknown("pages answer no queries"),
+        Question::Unanswerable(why) => Reading::unknown(why.clone()).into(),
+        Question::Query(_) | Question::Decision { .. } => Reading::unknown("pages answer no queries").into(),
     }
 }
 
@@ -292,9 +331,9 @@ fn saturation(slo: &SloQuestion, ttft: Option<&Reading>, tpot: Option<&Reading>)
     engine::saturation(of(slo.ttft.as_ref(), ttft), of(slo.tpot.as_ref(), tpot), slo.up_at)
 }
 
-async fn timed(context: &Context, namespace: &str, name: &str, ask: impl Future<Output = Reading>) -> Reading {
+async fn timed(context: &Context, namespace: &str, name: &str, ask: impl Future<Output = Answer>) -> Answer {
     let started = Instant::now();
-    let reading = ask.await;
-    context.metrics.source(namespace, name, started.elapsed().as_secs_f64(), !reading.is_unknown());
-    reading
+    let answer = ask.await;
+    context.metrics.source(namespace, name, started.elapsed().as_secs_f64(), !answer.reading.is_unknown());
+    answer
 }

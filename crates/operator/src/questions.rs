@@ -1,9 +1,9 @@
 //! What is to be asked at each sync, written down once for each generation of a scaler.
 
 use llmscaler_api::{Ask, LatencyAsk, Provider, Scaler, SloAsk};
-use llmscaler_engine::Target;
-use llmscaler_signals::lint;
+use llmscaler_engine::{Headroom, Law, Target};
 use llmscaler_signals::preset::{Aggregate, Latency, Preset, Scope, Signal};
+use llmscaler_signals::{Promised, TrafficQueries, lint};
 
 /// What one source of the engine is asked for.
 #[derive(Clone, Debug)]
@@ -22,13 +22,19 @@ pub(crate) enum Question {
 
 impl Question {
     /// Why something is not asked, if so.
-    fn not_asked(&self) -> impl Iterator<Item = &String> {
-        let (whole, latencies) = match self {
-            Self::Unanswerable(why) => (Some(why), [None, None]),
-            Self::Slo(slo) => (None, [slo.ttft.as_ref(), slo.tpot.as_ref()]),
-            _ => (None, [None, None]),
-        };
-        whole.into_iter().chain(latencies.into_iter().flatten().filter_map(|latency| latency.query.as_ref()?.as_ref().err()))
+    fn not_asked(&self) -> Vec<&String> {
+        match self {
+            Self::Unanswerable(why) => vec![why],
+            Self::Slo(slo) => {
+                let latencies = [&slo.ttft, &slo.tpot].into_iter().flatten().filter_map(|latency| latency.query.as_ref()?.as_ref().err());
+                let traffic = slo.traffic.iter().filter_map(|traffic| traffic.queries.as_ref()?.as_ref().err());
+                let mut all: Vec<_> = latencies.chain(traffic).collect();
+                // The same label is missing in all of them.
+                all.dedup();
+                all
+            }
+            _ => vec![],
+        }
     }
 }
 
@@ -43,7 +49,17 @@ pub(crate) struct SloQuestion {
     pub ttft: Option<LatencyQuestion>,
     pub tpot: Option<LatencyQuestion>,
     /// PromQL that gives the requests in flight.
-    pub traffic: Option<String>,
+    pub in_flight: Option<String>,
+    /// What the headroom law measures, under it.
+    pub traffic: Option<Box<TrafficQuestion>>,
+}
+
+/// What is asked for the headroom law.
+#[derive(Clone, Debug)]
+pub(crate) struct TrafficQuestion {
+    pub promised: Promised,
+    /// PromQL for each of its inputs, or why there is none; `None` with the pods' own pages.
+    pub queries: Option<Result<TrafficQueries, String>>,
 }
 
 /// What is asked for one latency.
@@ -62,7 +78,7 @@ pub(crate) fn preset_of(scaler: &Scaler) -> Option<&'static Preset> {
 /// One question for each source of the scaler, in their order.
 pub(crate) fn questions(scaler: &Scaler, namespace: &str) -> Vec<Question> {
     let writer = Writer { scaler, scope: scope(scaler, namespace), scrape: matches!(scaler.provider, Provider::Scrape { .. }) };
-    scaler.asks.iter().map(|ask| writer.question(ask)).collect()
+    scaler.asks.iter().zip(&scaler.spec.sources).map(|(ask, source)| writer.question(ask, source.law)).collect()
 }
 
 fn scope(scaler: &Scaler, namespace: &str) -> Scope {
@@ -76,11 +92,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn question(&self, ask: &Ask) -> Question {
+    fn question(&self, ask: &Ask, law: Law) -> Question {
         match ask {
             Ask::Query(query) => Question::Query(query.clone()),
             Ask::Signal { signal, total } => self.signal(signal.as_str(), *total),
-            Ask::Slo(slo) => self.slo(slo),
+            Ask::Slo(slo) => self.slo(slo, law),
             Ask::Decision { service_id, namespace, path } => {
                 Question::Decision { service_id: service_id.clone(), namespace: namespace.clone(), path: path.clone() }
             }
@@ -101,12 +117,16 @@ impl Writer<'_> {
         }
     }
 
-    fn slo(&self, slo: &SloAsk) -> Question {
+    fn slo(&self, slo: &SloAsk, law: Law) -> Question {
         let latency = |ask: &Option<LatencyAsk>, which| {
             ask.as_ref().map(|ask| LatencyQuestion { promised: ask.promised, query: self.latency_query(ask, which, slo.quantile) })
         };
-        let traffic = match preset_of(self.scaler) {
+        let in_flight = match preset_of(self.scaler) {
             Some(preset) if !self.scrape => preset.traffic_query(&self.scope).ok(),
+            _ => None,
+        };
+        let traffic = match law {
+            Law::Headroom(law) => Some(Box::new(self.traffic(&law))),
             _ => None,
         };
         Question::Slo(SloQuestion {
@@ -115,8 +135,18 @@ impl Writer<'_> {
             saturation: slo.saturation.clone(),
             ttft: latency(&slo.ttft, Latency::Ttft),
             tpot: latency(&slo.tpot, Latency::Tpot),
+            in_flight,
             traffic,
         })
+    }
+
+    fn traffic(&self, law: &Headroom) -> TrafficQuestion {
+        let queries = match preset_of(self.scaler) {
+            _ if self.scrape => None,
+            Some(preset) => Some(preset.traffic_queries(&self.scope).map_err(|why| why.to_string())),
+            None => Some(Err("no preset knows how requests and tokens are counted".to_owned())),
+        };
+        TrafficQuestion { promised: Promised { ttft: law.ttft.get(), tpot: law.tpot.get() }, queries }
     }
 
     fn latency_query(&self, ask: &LatencyAsk, which: Latency, quantile: f64) -> Option<Result<String, String>> {
@@ -156,7 +186,7 @@ pub(crate) fn scoped(scaler: &Scaler, questions: &[Question]) -> Option<Scoped> 
             }
             Ask::Signal { .. } | Ask::Decision { .. } => {}
         }
-        mixed.extend(question.not_asked().map(|why| format!("{name}: {why}")));
+        mixed.extend(question.not_asked().into_iter().map(|why| format!("{name}: {why}")));
     }
     queries.extend(scaler.deletion_cost_query.iter().map(|query| ("scaleDown.deletionCostQuery", query)));
     let mut unread = vec![];
@@ -239,9 +269,39 @@ mod tests {
         let preset = json!({"name": "llm-d-EPP", "matchLabels": {"service": "epp"}});
         let (questions, scoped) = asked(&scaler(json!({"slo": slo, "preset": preset})));
         let [Question::Slo(slo)] = &questions[..] else { panic!("{questions:?}") };
-        assert!(slo.traffic.is_some() && slo.saturation.is_none());
+        assert!(slo.in_flight.is_some() && slo.saturation.is_none() && slo.traffic.is_none());
         assert_eq!(slo.ttft.as_ref().unwrap().promised, Target::new(3.0).unwrap());
         assert!(slo.tpot.as_ref().unwrap().query.as_ref().unwrap().as_ref().unwrap().contains("0.9"));
         assert_eq!(scoped, Some(Scoped::Yes));
+    }
+
+    #[test]
+    fn headroom_asks_for_traffic_as_well() {
+        let headroom = |labels: Value| {
+            let preset = json!({"name": "llm-d-EPP", "matchLabels": labels});
+            asked(&scaler(json!({"slo": {"strategy": "Headroom", "ttft": "3s", "tpot": "100ms"}, "preset": preset})))
+        };
+        let (questions, scoped) = headroom(json!({"service": "epp"}));
+        let [Question::Slo(SloQuestion { traffic: Some(traffic), ttft: Some(_), tpot: Some(_), .. })] = &questions[..] else {
+            panic!("{questions:?}")
+        };
+        assert_eq!(traffic.promised, Promised { ttft: 3.0, tpot: 0.1 });
+        let arrivals = traffic.queries.as_ref().unwrap().as_ref().unwrap().arrivals_60s.as_ref().unwrap();
+        assert!(arrivals.contains("[1m]") && arrivals.contains("service=\"epp\""), "{arrivals}");
+        assert_eq!(scoped, Some(Scoped::Yes));
+
+        let (questions, scoped) = headroom(json!({}));
+        let [Question::Slo(slo)] = &questions[..] else { panic!("{questions:?}") };
+        assert!(matches!(slo.traffic.as_ref().unwrap().queries, Some(Err(_))), "nothing tells the pool from its neighbours");
+        assert!(matches!(scoped, Some(Scoped::No(_))));
+    }
+
+    #[test]
+    fn headroom_reads_pages_without_queries() {
+        let slo = json!({"strategy": "Headroom", "ttft": "3s", "tpot": "100ms"});
+        let more = json!({"metricProvider": "Scrape", "serverAddress": null, "slo": slo, "preset": {"name": "vLLM"}});
+        let (questions, _) = asked(&scaler(more));
+        let [Question::Slo(slo)] = &questions[..] else { panic!("{questions:?}") };
+        assert!(slo.traffic.as_ref().is_some_and(|traffic| traffic.queries.is_none()));
     }
 }

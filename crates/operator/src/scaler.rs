@@ -270,7 +270,7 @@ impl Task {
 
         // observe
         let pods: Vec<_> = view.pods.iter().map(|(pod, _)| pod.clone()).collect();
-        let Observed { readings, problems } = observer.observe(&context, &self.name, &pods).await;
+        let Observed { readings, traffic, problems } = observer.observe(&context, &self.name, &pods).await;
         let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
         // Sources may take their time, and pods go on meanwhile.
         let view = View { pods: place.pods(&view.target), ..view };
@@ -280,7 +280,7 @@ impl Task {
 
         // decide
         let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
-        let mut seen = Observation { workload, readings, traffic: None };
+        let mut seen = Observation { workload, readings, traffic };
         let mut decision = decide(spec, &seen, &memory, now);
         if decision.out_of(Stage::Pace) < replicas {
             seen.workload.warmth = observer.warmth(context.clock.now()).await;
