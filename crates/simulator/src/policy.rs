@@ -1,5 +1,29 @@
 //! Who decides how large the fleet should be.
 
+mod catalogue;
+mod fixed;
+mod hpa;
+mod in_flight;
+mod keda;
+mod kpa;
+mod measure;
+mod ours;
+mod seed;
+#[cfg(test)]
+mod tests;
+mod wva;
+
+pub use catalogue::{PolicyError, Setting, named, notations};
+pub use fixed::Fixed;
+pub use hpa::{Hpa, Metric, Per};
+pub use in_flight::in_flight;
+pub use keda::Keda;
+pub use kpa::Kpa;
+pub use measure::{Gauge, Measure};
+pub use ours::Ours;
+pub use seed::Seed;
+pub use wva::Wva;
+
 use llmscaler_engine::Bounds;
 
 use crate::metrics::Metrics;
@@ -61,4 +85,6 @@ pub struct Verdict {
     pub victims: Vec<u64>,
     /// Why, in one sentence for people; empty where there is nothing to say.
     pub why: String,
+    /// Whether it was decided without some metric.
+    pub on_missing: bool,
 }

@@ -1,0 +1,1 @@
+//! What each policy asks for, by table.
