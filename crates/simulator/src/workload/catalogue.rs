@@ -155,3 +155,135 @@ fn rburst() -> Shape {
     let curve = swell(2.0, 12.0, DAY / 6.0, DAY / 3.0);
     Shape::Open(Open { curve, noise: Some(Noise { sd: 0.35, correlation: 300.0 }), batch: 2, lengths: reasoning() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arrivals, Request};
+
+    fn requests(name: &str, seed: u64) -> Vec<Request> {
+        match named(name).unwrap().arrivals(seed) {
+            Arrivals::Open(requests) => requests,
+            Arrivals::Closed(_) => panic!("{name} is closed"),
+        }
+    }
+
+    fn mean(values: impl Iterator<Item = u32> + Clone) -> f64 {
+        values.clone().map(f64::from).sum::<f64>() / values.count() as f64
+    }
+
+    fn quantile(values: impl Iterator<Item = u32>, share: f64) -> f64 {
+        let mut values: Vec<_> = values.collect();
+        values.sort_unstable();
+        f64::from(values[(values.len() as f64 * share) as usize])
+    }
+
+    #[track_caller]
+    fn near(got: f64, wanted: f64, relative: f64) {
+        assert!((got / wanted - 1.0).abs() < relative, "{got} instead of {wanted}");
+    }
+
+    #[test]
+    fn every_name_has_a_workload_that_can_start() {
+        for name in NAMES {
+            let workload = named(name).unwrap();
+            assert_eq!(workload.name, name);
+            assert_eq!(workload.bounds.clamp(Replicas::new(workload.start)).get(), workload.start);
+            assert!(workload.span() > 0.0);
+        }
+        assert_eq!(named("nothing"), None);
+        for preset in TRACES {
+            assert!(Setting::of_trace(preset.trace).is_some(), "{}", preset.trace);
+            assert_eq!(named(preset.name), None);
+        }
+    }
+
+    #[test]
+    fn same_seed_same_requests() {
+        for name in NAMES.iter().filter(|name| !name.ends_with("day")) {
+            let workload = named(name).unwrap();
+            assert_eq!(workload.arrivals(5), workload.arrivals(5), "{name}");
+            assert_ne!(workload.arrivals(5), workload.arrivals(6), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_ramp_has_the_published_stages_and_lengths() {
+        let stages = [(2.0, 330.0), (4.0, 360.0), (6.0, 360.0), (8.0, 360.0), (10.0, 360.0), (4.0, 360.0), (1.0, 300.0)];
+        let runs: Vec<_> = (1..=10).map(|seed| requests("ramp", seed)).collect();
+        let mut from = 0.0;
+        for (rate, seconds) in stages {
+            let count: usize =
+                runs.iter().map(|run| run.iter().filter(|request| (from..from + seconds).contains(&request.at)).count()).sum();
+            near(count as f64 / 10.0 / seconds, rate, 0.05);
+            from += seconds;
+        }
+        assert_eq!(named("ramp").unwrap().span(), 2430.0);
+        near(runs.iter().map(Vec::len).sum::<usize>() as f64 / 10.0, 12_480.0, 0.01);
+        let all = runs.iter().flatten();
+        near(mean(all.clone().map(|request| request.prompt)), 4000.0, 0.005);
+        near(mean(all.clone().map(|request| request.output)), 1000.0, 0.005);
+        assert!(all.clone().all(|request| (3500..=4500).contains(&request.prompt) && (900..=1100).contains(&request.output)));
+    }
+
+    #[test]
+    fn reasoning_has_the_moments_of_the_account() {
+        let day = requests("rday", 1);
+        near(day.len() as f64, 4.5 * DAY, 0.01);
+        near(mean(day.iter().map(|request| request.prompt)), 1300.0, 0.03);
+        near(quantile(day.iter().map(|request| request.prompt), 0.5), 190.0, 0.05);
+        near(quantile(day.iter().map(|request| request.prompt), 0.99), 22_000.0, 0.05);
+        near(mean(day.iter().map(|request| request.output)), 1500.0, 0.03);
+        near(quantile(day.iter().map(|request| request.output), 0.99), 10_800.0, 0.05);
+    }
+
+    #[test]
+    fn long_chat_has_the_moments_of_the_account() {
+        let day = requests("lday", 1);
+        near(day.len() as f64, 3.375 * DAY, 0.01);
+        near(mean(day.iter().map(|request| request.prompt)), 12_000.0, 0.03);
+        near(quantile(day.iter().map(|request| request.prompt), 0.99), 85_000.0, 0.05);
+        near(mean(day.iter().map(|request| request.output)), 345.0, 0.03);
+    }
+
+    #[test]
+    fn closed_loop_follows_the_ramp() {
+        let Arrivals::Closed(clients) = named("ramp-closed").unwrap().arrivals(1) else { panic!() };
+        assert_eq!(clients.users[..3], [(0.0, 64), (330.0, 128), (690.0, 192)]);
+        assert_eq!((clients.users.len(), clients.think, clients.until), (7, 2.0, 2430.0));
+        assert!(clients.lengths.len() > 12_480);
+    }
+
+    #[test]
+    fn scaled_traces_are_called_by_their_short_names() {
+        let name = |trace: &str, multiply, shift| {
+            let trace = crate::workload::Trace::read(trace, &b"t_seconds,prompt_tokens,output_tokens\n0,1,1\n3600,1,1\n"[..]).unwrap();
+            let setting = Setting::of_trace("azure2023_code").unwrap();
+            Workload::from_trace(Replay::new(trace, multiply, shift).unwrap(), setting).name
+        };
+        assert_eq!(name("azure2023_conv", 10.0, 60.0), "conv60");
+        assert_eq!(name("azure2023_conv", 5.0, 60.0), "azure2023_conv x5 ±60 s");
+        assert_eq!(name("mine", 1.0, 0.0), "mine");
+    }
+
+    #[test]
+    fn a_description_has_all_that_matters() {
+        assert_eq!(
+            named("rburst").unwrap().describe(),
+            "rburst: 8 h of 2 to 12 requests/s, a sine of 4 h times a noise of sd 0.35 that lasts 5 min, Poisson in batches of 2; prompts \
+             90% lognormal(median 160, sigma 1.00) up to 131072 and 10% lognormal(median 7000, sigma 0.90) up to 131072, answers \
+             lognormal(median 800, sigma 1.12) up to 131072 tokens; promised 2 s to the first token and 100 ms per token; 1 to 30 replicas \
+             from 4"
+        );
+        let trace = crate::workload::Trace::read("azure2023_code", &b"t_seconds,prompt_tokens,output_tokens\n90,1,1\n0,1,1\n"[..]).unwrap();
+        let setting = Setting::of_trace("azure2023_code").unwrap();
+        assert_eq!(
+            Workload::from_trace(Replay::new(trace, 2.5, 10.0).unwrap(), setting).describe(),
+            "azure2023_code x2.5 ±10 s: trace azure2023_code (2 requests in 1 min 30 s, sorted by time), each request 2.5 times, each copy \
+             moved by up to ±10 s; promised 2 s to the first token and 100 ms per token; 2 to 60 replicas from 10"
+        );
+        assert!(
+            named("ramp-closed").unwrap().describe().starts_with("ramp-closed: 40 min 30 s of 64, 128, 192, 256, 320, 128, 64 users who")
+        );
+    }
+}

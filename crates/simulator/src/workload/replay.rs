@@ -102,3 +102,71 @@ impl Replay {
         requests
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One request a second for an hour, and none in the second half hour.
+    fn trace() -> Trace {
+        let rows: String = (0..1800).chain([3600]).map(|at| format!("{at},{},5\n", at + 1)).collect();
+        Trace::read("t", format!("t_seconds,prompt_tokens,output_tokens\n{rows}").as_bytes()).unwrap()
+    }
+
+    fn scaled(multiply: f64, shift: f64, seed: u64) -> Vec<Request> {
+        Replay::new(trace(), multiply, shift).unwrap().requests(seed)
+    }
+
+    #[test]
+    fn once_and_unmoved_is_the_trace_under_any_seed() {
+        assert_eq!(scaled(1.0, 0.0, 1), trace().requests());
+        assert_eq!(scaled(1.0, 0.0, 2), trace().requests());
+    }
+
+    #[test]
+    fn every_request_comes_so_many_times_near_its_time() {
+        let requests = scaled(7.0, 60.0, 1);
+        assert_eq!(requests.len(), 7 * 1801);
+        assert!(requests.is_sorted_by(|earlier, later| earlier.at <= later.at));
+        let moved: Vec<_> = requests.iter().map(|request| request.at - f64::from(request.prompt - 1)).collect();
+        assert!(moved.iter().all(|moved| moved.abs() <= 60.0));
+        // Uniform within ±60 s: standard deviation 34.6 s.
+        let variance = moved.iter().map(|moved| moved * moved).sum::<f64>() / moved.len() as f64;
+        assert!((variance.sqrt() - 34.6).abs() < 0.7, "{variance}");
+        assert!(requests.iter().all(|request| (0.0..=3600.0).contains(&request.at)));
+    }
+
+    #[test]
+    fn minutes_keep_their_counts_up_to_the_ends() {
+        let requests = scaled(20.0, 60.0, 1);
+        // 1200 a minute; what is cloned is not Poisson, so the noise is at most that of 1200. The last minute of traffic bleeds out.
+        for minute in 0..29 {
+            let count = requests.iter().filter(|request| (request.at / 60.0) as u32 == minute).count();
+            assert!((count as f64 - 1200.0).abs() < 4.0 * 1200_f64.sqrt(), "minute {minute}: {count}");
+        }
+    }
+
+    #[test]
+    fn part_of_a_multiplier_is_taken_by_chance() {
+        let of = |multiply| scaled(multiply, 0.0, 1).len() as f64 / 1801.0;
+        assert!((of(2.3) - 2.3).abs() < 0.05, "{}", of(2.3));
+        assert!((of(0.2) - 0.2).abs() < 0.05, "{}", of(0.2));
+    }
+
+    #[test]
+    fn seeds_move_the_copies_and_nothing_else_does() {
+        assert_eq!(scaled(2.5, 10.0, 3), scaled(2.5, 10.0, 3));
+        assert_ne!(scaled(2.5, 10.0, 3), scaled(2.5, 10.0, 4));
+    }
+
+    #[test]
+    fn what_cannot_be_scaled_is_refused() {
+        let refused = |multiply, shift| Replay::new(trace(), multiply, shift).unwrap_err().to_string();
+        assert!(refused(0.0, 0.0).contains("give a number above 0"));
+        assert!(refused(f64::NAN, 0.0).contains("give a number above 0"));
+        assert!(refused(1e9, 0.0).contains("multiply by less than"));
+        assert!(refused(1.0, -1.0).contains("give 0 to 3600"));
+        assert!(refused(1.0, f64::NAN).contains("give 0 to 3600"));
+        assert!(refused(1.0, 3601.0).contains("give 0 to 3600"));
+    }
+}
