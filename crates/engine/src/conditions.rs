@@ -3,15 +3,23 @@
 use crate::guard::unschedulable;
 use crate::{Condition, ConditionType, ReadingState, ReadingTrace, Reason, Replicas, Spec, Stage, StageTrace, Workload};
 
-/// The conditions that follow from the trace of one decision.
-pub(crate) fn conditions(spec: &Spec, workload: &Workload, readings: &[ReadingTrace], stages: &[StageTrace]) -> Vec<Condition> {
-    vec![
+/// The conditions that follow from the trace of one decision, before those `of_law`.
+pub(crate) fn conditions(
+    spec: &Spec,
+    workload: &Workload,
+    readings: &[ReadingTrace],
+    stages: &[StageTrace],
+    of_law: Vec<Condition>,
+) -> Vec<Condition> {
+    let mut conditions = vec![
         scaling_active(spec, readings, stages),
         able_to_scale(stages),
         scaling_limited(stages),
         capacity_available(workload),
         target_owned(workload),
-    ]
+    ];
+    conditions.extend(of_law);
+    conditions
 }
 
 fn stage(stages: &[StageTrace], which: Stage) -> Option<&StageTrace> {

@@ -8,7 +8,10 @@ use crate::pace::pace;
 use crate::recommend::{Activity, recommend};
 use crate::stabilise::stabilise;
 use crate::victims;
-use crate::{Decision, Memory, Observation, ReadingTrace, Reason, Replicas, Spec, Stage, StageTrace, Time, Victims, Workload};
+use crate::{
+    Condition, ConditionType, Decision, Memory, Observation, ReadingTrace, Reason, Replicas, Spec, Stage, StageTrace, Time, Victims,
+    Workload,
+};
 
 /// What one stage makes of the count.
 pub(crate) struct Step {
@@ -50,7 +53,7 @@ pub fn decide(spec: &Spec, seen: &Observation, memory: &Memory, now: Time) -> De
     trace.add(Stage::Stabilise, stabilise(spec, current, trace.count, &mut memory.recommendations, now));
     trace.add(Stage::Pace, pace(spec, current, trace.count, &memory.scale_events, now));
 
-    finish(spec, workload, trace, recommended.readings, memory)
+    finish(spec, workload, trace, recommended.readings, recommended.conditions, memory)
 }
 
 /// Looks again at a decision whose write a guard had kept back, with the workload as it is now.
@@ -65,10 +68,18 @@ pub fn reconsider(spec: &Spec, deferred: &Decision, workload: &Workload) -> Opti
     }
     let stages = deferred.stages.iter().filter(|trace| !matches!(trace.stage, Stage::Guard | Stage::Write)).cloned().collect();
     let trace = Trace { stages, count: deferred.out_of(Stage::Pace) };
-    Some(finish(spec, workload, trace, deferred.readings.clone(), deferred.memory.clone()))
+    let of_law = deferred.conditions.iter().filter(|condition| ConditionType::OF_HEADROOM.contains(&condition.kind)).cloned().collect();
+    Some(finish(spec, workload, trace, deferred.readings.clone(), of_law, deferred.memory.clone()))
 }
 
-fn finish(spec: &Spec, workload: &Workload, mut trace: Trace, readings: Vec<ReadingTrace>, memory: Memory) -> Decision {
+fn finish(
+    spec: &Spec,
+    workload: &Workload,
+    mut trace: Trace,
+    readings: Vec<ReadingTrace>,
+    of_law: Vec<Condition>,
+    memory: Memory,
+) -> Decision {
     let current = workload.replicas;
     trace.add(Stage::Guard, guard(spec, workload, trace.count));
 
@@ -94,7 +105,7 @@ fn finish(spec: &Spec, workload: &Workload, mut trace: Trace, readings: Vec<Read
         victims,
         reason,
         message,
-        conditions: conditions(spec, workload, &readings, &trace.stages),
+        conditions: conditions(spec, workload, &readings, &trace.stages, of_law),
         stages: trace.stages,
         readings,
         memory,

@@ -173,6 +173,17 @@ pub enum ConditionType {
     CapacityAvailable,
     /// Whether this scaler alone writes the target's `spec.replicas`.
     TargetOwned,
+    /// Whether the engine costs far more or less than its profile says. This and what follows exist only with
+    /// [`crate::Law::Headroom`], and are well while they are False.
+    ModelOff,
+    /// Whether more replicas are needed than the maximum.
+    AtMax,
+    /// Whether the objective is out of reach of any fleet.
+    TargetUnreachable,
+    /// Whether the history is too short to shrink by.
+    ColdHistory,
+    /// Whether an input of the law is missing.
+    SignalMissing,
 }
 
 impl ConditionType {
@@ -185,8 +196,16 @@ impl ConditionType {
             Self::ScalingLimited => "ScalingLimited",
             Self::CapacityAvailable => "CapacityAvailable",
             Self::TargetOwned => "TargetOwned",
+            Self::ModelOff => "ModelOff",
+            Self::AtMax => "AtMax",
+            Self::TargetUnreachable => "TargetUnreachable",
+            Self::ColdHistory => "ColdHistory",
+            Self::SignalMissing => "SignalMissing",
         }
     }
+
+    /// Those of [`crate::Law::Headroom`], which tell of trouble while they are True.
+    pub const OF_HEADROOM: [Self; 5] = [Self::ModelOff, Self::AtMax, Self::TargetUnreachable, Self::ColdHistory, Self::SignalMissing];
 }
 
 impl Serialize for ConditionType {

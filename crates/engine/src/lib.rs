@@ -60,7 +60,7 @@ mod victims;
 pub use band::Band;
 pub use decide::{decide, reconsider};
 pub use decision::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Stage, StageTrace, Victims};
-pub use headroom::{Headroom, Objective};
+pub use headroom::{Headroom, HeadroomState, Objective};
 pub use histogram::{Bucket, histogram_quantile, share_above, squared_variation};
 pub use memory::{Memory, Recommendation, ScaleEvent};
 pub use observation::{Observation, Pod, Warmth, Workload};

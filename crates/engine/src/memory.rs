@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::saturation;
-use crate::{Law, Replicas, SaturationSample, Spec, Time};
+use crate::{HeadroomState, Law, Replicas, SaturationSample, Spec, Time};
 
 /// What is carried from one decision to the next: a plain value, handed in and out.
 ///
@@ -28,6 +28,9 @@ pub struct Memory {
     /// Saturation at earlier syncs, clamped, oldest first. Kept only for a [`Law::Band`] that smooths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub saturation: Vec<SaturationSample>,
+    /// What [`Law::Headroom`] has learned. Kept only for that law.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<Box<HeadroomState>>,
 }
 
 /// The bounded count of one sync.
@@ -95,6 +98,9 @@ impl Memory {
             _ => None,
         });
         saturation::prune(&mut self.saturation, smoothing.unwrap_or_default(), now);
+        if spec.headroom().is_none() {
+            self.headroom = None;
+        }
     }
 }
 

@@ -8,8 +8,12 @@ use crate::{Behavior, PolicyLimit, Reason, Replicas, ScaleEvent, ScalingRules, S
 /// Limits the way from `current` to `desired` by the policies of `behavior`, then by `maxStepReplicas`.
 pub(crate) fn pace(spec: &Spec, current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Step {
     let mut step = Step::new(desired, Reason::DesiredWithinRange, "the step is within every limit");
-    if let Some(behavior) = &spec.behavior {
-        step = by_policies(behavior, current, desired, events, now);
+    let by_policies = match &spec.behavior {
+        Some(behavior) => Some(by_policies(behavior, current, desired, events, now)),
+        None => spec.headroom().and_then(|_| by_headroom(current, desired, events, now)),
+    };
+    if let Some(paced) = by_policies {
+        step = paced;
         // Neither a policy nor a closed direction keeps a fleet outside its bounds.
         let bounded = spec.bounds.clamp(step.out);
         if bounded > step.out {
@@ -26,6 +30,17 @@ pub(crate) fn pace(spec: &Spec, current: Replicas, desired: Replicas, events: &[
         }
     }
     step
+}
+
+/// The headroom law's own limit, where `behavior` sets none: up by no more than the larger of 100 % and 8 pods within 30 s. No
+/// load that is real outruns it, and a reading that is wrong cannot ask for a whole cluster at once. `None` where it changes nothing.
+fn by_headroom(current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Option<Step> {
+    let period = Duration::from_secs(30);
+    let start = start(current, events, period, now);
+    let furthest = limit(PolicyLimit::Percent(100), true, start).max(limit(PolicyLimit::Pods(8), true, start)).max(current);
+    let message =
+        || format!("the headroom law adds no more than the larger of 100 % and 8 pods within 30 s, so {furthest} comes before {desired}");
+    (desired > furthest).then(|| Step::new(furthest, Reason::ScaleUpLimit, message()))
 }
 
 fn by_policies(behavior: &Behavior, current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Step {

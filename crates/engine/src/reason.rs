@@ -67,11 +67,40 @@ pub enum Reason {
     CapacityFound,
     /// Nobody else writes the target's `spec.replicas`.
     OnlyOwner,
+    // conditions of the headroom law
+    /// Requests cost less than half of what the profile says.
+    ProfileTooSlow,
+    /// Requests cost more than twice what the profile says.
+    ProfileTooFast,
+    /// Requests cost about what the profile says.
+    ProfileFits,
+    /// More than `maxReplicas` has been needed for some time.
+    DemandAboveMax,
+    /// What is needed fits into `maxReplicas`.
+    DemandWithinMax,
+    /// More prompts than may be late are too long to be answered in time even by an idle replica.
+    PromptsTooLong,
+    /// Even the shortest step of the engine takes almost all of the promised time per output token, or more.
+    StepsTooSlow,
+    /// Requests are late whatever the size of the fleet.
+    LateAtAnySize,
+    /// Nothing is known that would put the objective out of reach.
+    TargetReachable,
+    /// The history is too short to shrink by as usual.
+    HistoryShort,
+    /// The history is long enough.
+    HistoryLongEnough,
+    /// What arrives is unknown, so the headroom law cannot plan.
+    ArrivalsUnknown,
+    /// An input that the headroom law can do without has been missing for long.
+    InputsUnknown,
+    /// No input of the headroom law has been missing for long.
+    InputsKnown,
 }
 
 impl Reason {
     /// Every code, in the order of the stages.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 41] = [
         Self::ValidMetricFound,
         Self::FailedGetMetrics,
         Self::RequiredMetricUnknown,
@@ -99,6 +128,20 @@ impl Reason {
         Self::SuccessfulRescale,
         Self::CapacityFound,
         Self::OnlyOwner,
+        Self::ProfileTooSlow,
+        Self::ProfileTooFast,
+        Self::ProfileFits,
+        Self::DemandAboveMax,
+        Self::DemandWithinMax,
+        Self::PromptsTooLong,
+        Self::StepsTooSlow,
+        Self::LateAtAnySize,
+        Self::TargetReachable,
+        Self::HistoryShort,
+        Self::HistoryLongEnough,
+        Self::ArrivalsUnknown,
+        Self::InputsUnknown,
+        Self::InputsKnown,
     ];
 
     /// The code, as conditions, events and metric labels carry it.
@@ -132,6 +175,20 @@ impl Reason {
             Self::SuccessfulRescale => "SuccessfulRescale",
             Self::CapacityFound => "CapacityFound",
             Self::OnlyOwner => "OnlyOwner",
+            Self::ProfileTooSlow => "ProfileTooSlow",
+            Self::ProfileTooFast => "ProfileTooFast",
+            Self::ProfileFits => "ProfileFits",
+            Self::DemandAboveMax => "DemandAboveMax",
+            Self::DemandWithinMax => "DemandWithinMax",
+            Self::PromptsTooLong => "PromptsTooLong",
+            Self::StepsTooSlow => "StepsTooSlow",
+            Self::LateAtAnySize => "LateAtAnySize",
+            Self::TargetReachable => "TargetReachable",
+            Self::HistoryShort => "HistoryShort",
+            Self::HistoryLongEnough => "HistoryLongEnough",
+            Self::ArrivalsUnknown => "ArrivalsUnknown",
+            Self::InputsUnknown => "InputsUnknown",
+            Self::InputsKnown => "InputsKnown",
         }
     }
 }
@@ -155,6 +212,6 @@ mod tests {
     #[test]
     fn all_are_all() {
         assert!(Reason::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
-        assert_eq!(Reason::OnlyOwner as usize + 1, Reason::ALL.len(), "the last variant is the last of the list");
+        assert_eq!(Reason::InputsKnown as usize + 1, Reason::ALL.len(), "the last variant is the last of the list");
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::decide::Step;
+use crate::headroom::Asked;
 use crate::saturation::smooth;
 use crate::{
-    Band, Behavior, Law, Measurement, Memory, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas, SaturationSample, Source,
-    Spec, Target, Time, Workload,
+    Band, Behavior, Condition, Law, Measurement, Memory, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas,
+    SaturationSample, Source, Spec, Target, Time, Workload,
 };
 
 /// Room for rounding noise at the ends of the tolerance band, relative.
@@ -18,6 +19,8 @@ pub(crate) struct Recommended {
     pub step: Step,
     pub readings: Vec<ReadingTrace>,
     pub activity: Activity,
+    /// Those of [`Law::Headroom`].
+    pub conditions: Vec<Condition>,
 }
 
 /// Whether there is work for the fleet.
@@ -31,11 +34,13 @@ pub(crate) enum Activity {
     Unknown,
 }
 
-/// Reads every source and takes the largest known proposal. Notes in `memory` which sources failed, and how saturated the pool is.
+/// Reads every source and takes the largest known proposal. Notes in `memory` which sources failed, how saturated the pool is,
+/// and what the headroom law learns.
 pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, now: Time) -> Recommended {
     let current = seen.workload.replicas;
     let mut readings = Vec::with_capacity(spec.sources.len());
     let mut largest: Option<(Replicas, usize)> = None;
+    let mut conditions = vec![];
     let (mut any_active, mut any_unknown, mut required_unknown, mut too_long) = (false, false, None, None);
 
     for (index, source) in spec.sources.iter().enumerate() {
@@ -48,7 +53,23 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
         if let Law::Band(band) = source.law {
             state = settle(band, state, &mut memory.saturation, spec.sync_period, now);
         }
-        let proposal = propose(source, &state, &seen.workload, spec.behavior.as_ref());
+        let (proposal, account) = match source.law {
+            Law::Headroom(law) => {
+                let asked = law.tick(seen, seen.readings.get(index), spec.bounds, &mut memory.headroom, now);
+                Asked { state, conditions, .. } = asked;
+                (asked.replicas, asked.account)
+            }
+            law => {
+                let proposal = propose(source, &state, &seen.workload, spec.behavior.as_ref());
+                let account = match (law, &state) {
+                    (Law::Band(band), ReadingState::Value(value)) => {
+                        Some(band.account(*value, seen.workload.replicas, seen.workload.ready))
+                    }
+                    _ => None,
+                };
+                (proposal, account)
+            }
+        };
         match proposal {
             Some(count) => {
                 memory.failures.remove(&source.name);
@@ -68,10 +89,6 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
                 }
             }
         }
-        let account = match (source.law, &state) {
-            (Law::Band(band), ReadingState::Value(value)) => Some(band.account(*value, seen.workload.replicas, seen.workload.ready)),
-            _ => None,
-        };
         let target = source.law.target().map(Target::get);
         readings.push(ReadingTrace { name: source.name.clone(), state, target, replicas: proposal, account });
     }
@@ -108,7 +125,7 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
         (false, true) => Activity::Unknown,
         (false, false) => Activity::Inactive,
     };
-    Recommended { step, readings, activity }
+    Recommended { step, readings, activity, conditions }
 }
 
 /// What a band compares with its marks: the reading clamped and, where it smooths, averaged with those before it.
@@ -155,7 +172,8 @@ fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior:
             if within(ratio) { workload.replicas } else { Replicas::ceil(value / target.get()) }
         }
         Law::Band(band) => band.replicas(saturation, workload.replicas, workload.ready),
-        Law::Headroom(_) => workload.replicas,
+        // Asked already, with more than a reading.
+        Law::Headroom(_) => return None,
         Law::Absolute => Replicas::ceil(value),
     })
 }
@@ -190,7 +208,9 @@ fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observati
         (ReadingState::Value(value), Law::Average { target }) => {
             format!("{name} {} at {} a replica asks for {count}", shown(*value), target.get())
         }
-        (ReadingState::Value(_), Law::Band(_) | Law::Headroom(_)) => format!("{name}: {}", reading.account.as_deref().unwrap_or_default()),
+        (ReadingState::Value(_), Law::Band(_)) | (_, Law::Headroom(_)) => {
+            format!("{name}: {}", reading.account.as_deref().unwrap_or_default())
+        }
         (ReadingState::Value(_), Law::Absolute) => format!("{name} asks for {count}"),
         _ => format!("{name} is idle"),
     };

@@ -27,6 +27,16 @@ pub struct Spec {
     pub mode: Mode,
 }
 
+impl Spec {
+    /// The headroom law, if a source has it.
+    pub(crate) fn headroom(&self) -> Option<&Headroom> {
+        self.sources.iter().find_map(|source| match &source.law {
+            Law::Headroom(law) => Some(law),
+            _ => None,
+        })
+    }
+}
+
 /// Lower and upper bound of the replica count. Where they contradict each other the upper one wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {

@@ -115,6 +115,7 @@ prop_compose! {
             last_active_at: last_active_at.map(at),
             failures: [("m0".to_owned(), failures)].into(),
             saturation: saturation.into_iter().map(|(s, v)| SaturationSample { at: at(s), value: Measurement::new(f64::from(v) / 20.0).unwrap() }).collect(),
+            headroom: None,
         }
     }
 }

@@ -1,0 +1,155 @@
+//! Step 5: how much the load rises while a replica starts.
+
+use serde::{Deserialize, Serialize};
+
+use super::TICK;
+use super::numbers::within;
+use crate::Replicas;
+
+/// The history is never shorter than this, in seconds.
+const SHORTEST_HISTORY: f64 = 1200.0;
+/// The history is as long as so many warm-ups: of ten one sees how many had a rise.
+const WARM_UPS: f64 = 10.0;
+/// A rise is noticed so many seconds after it began.
+const DETECTION: f64 = 30.0;
+/// Only what was at least this share of the present load is like it: at low load all history counts, at the peak only peaks do.
+const SIMILAR: f64 = 0.7;
+/// Cases without growth that are taken to have been seen, so that two or three cases decide nothing.
+const QUIET_CASES: usize = 8;
+
+/// The loads of late, in busy replicas.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Growth {
+    /// load[], the oldest first, one for each tick.
+    load: Vec<f64>,
+}
+
+impl Growth {
+    /// Adds a tick's `load`, and answers g: by how much the load rose during one warm-up in all but a share 1 − `quantile` of the
+    /// past cases at a load like this one.
+    pub(super) fn add(&mut self, load: f64, warmup: f64, quantile: f64) -> f64 {
+        let load = within(load, 0.0, Replicas::MAX.as_f64());
+        self.push(load, warmup);
+        self.quantile(load, warmup, quantile)
+    }
+
+    /// Adds a tick whose load is unknown: the last one stands.
+    pub(super) fn repeat(&mut self, warmup: f64) {
+        if let Some(&last) = self.load.last() {
+            self.push(last, warmup);
+        }
+    }
+
+    fn push(&mut self, load: f64, warmup: f64) {
+        self.load.push(load);
+        let most = ((WARM_UPS * warmup).max(SHORTEST_HISTORY) / TICK).ceil() as usize;
+        self.load.drain(..self.load.len().saturating_sub(most));
+    }
+
+    fn quantile(&self, present: f64, warmup: f64, quantile: f64) -> f64 {
+        let horizon = ((warmup + DETECTION) / TICK).ceil() as usize;
+        let peaks = maxima(&self.load, horizon + 1);
+        let mut rises: Vec<f64> =
+            self.load.iter().zip(&peaks).filter(|(load, _)| **load >= SIMILAR * present).map(|(load, peak)| peak - load).collect();
+        rises.resize(rises.len() + QUIET_CASES, 0.0);
+        let at = ((quantile * rises.len() as f64).floor() as usize).min(rises.len() - 1);
+        *rises.select_nth_unstable_by(at, f64::total_cmp).1
+    }
+
+    /// Makes what was written by hand fit for use.
+    pub(super) fn tidy(&mut self) {
+        for load in &mut self.load {
+            *load = within(*load, 0.0, Replicas::MAX.as_f64());
+        }
+    }
+}
+
+/// The maximum of each whole window of so many values, by doubling: windows of 2, 4, 8, … until two of them cover one.
+fn maxima(values: &[f64], window: usize) -> Vec<f64> {
+    let Some(windows) = (values.len() + 1).checked_sub(window) else { return vec![] };
+    let larger = |a: f64, b: f64| if a > b { a } else { b };
+    let mut maxima = values.to_vec();
+    let mut size = 1;
+    while 2 * size <= window {
+        for i in 0..maxima.len() - size {
+            maxima[i] = larger(maxima[i], maxima[i + size]);
+        }
+        maxima.truncate(maxima.len() - size);
+        size *= 2;
+    }
+    for i in 0..windows {
+        maxima[i] = larger(maxima[i], maxima[i + window - size]);
+    }
+    maxima.truncate(windows);
+    maxima
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// T_w 60 s: H = 90 ÷ 15 = 6.
+    #[test]
+    fn growth_by_hand() {
+        let mut growth = Growth::default();
+        for _ in 0..6 {
+            assert_eq!(growth.add(4.0, 60.0, 0.9), 0.0, "no tick has six after it");
+        }
+        // One case, from 4 to 6, among eight quiet ones: element floor(0.9 × 9) = 8 of 9.
+        assert_eq!(growth.add(6.0, 60.0, 0.9), 0.0, "4 is less than 0.7 of 6, so the case does not count");
+        assert_eq!(growth.add(5.0, 60.0, 0.9), 2.0, "two cases of 2; 4 is more than 0.7 of 5: element floor(0.9 × 10) = 9");
+        assert_eq!(growth.add(5.0, 60.0, 0.5), 0.0, "half of the cases had none");
+    }
+
+    #[test]
+    fn the_horizon_is_a_warm_up_and_the_time_to_notice() {
+        // T_w 100 s: 130 ÷ 15 → 9 ticks. The rise comes 9 ticks after the first one.
+        let loads = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.4];
+        let mut growth = Growth { load: loads[..9].to_vec() };
+        assert!((growth.add(1.4, 100.0, 0.95) - 0.4).abs() < 1e-12);
+        let mut short = Growth { load: loads[..8].to_vec() };
+        assert_eq!(short.add(1.4, 100.0, 0.95), 0.0);
+    }
+
+    #[test]
+    fn the_history_is_bounded() {
+        let mut growth = Growth::default();
+        for i in 0..500 {
+            growth.add(f64::from(i), 100.0, 0.9);
+        }
+        assert_eq!((growth.load.len(), growth.load[0]), (80, 420.0));
+        for _ in 0..500 {
+            growth.repeat(480.0);
+        }
+        assert_eq!((growth.load.len(), growth.load[0]), (320, 499.0));
+        let mut none = Growth::default();
+        none.repeat(100.0);
+        assert_eq!(none, Growth::default(), "nothing to repeat");
+    }
+
+    fn naive(load: &[f64], warmup: f64, quantile: f64) -> f64 {
+        let (horizon, present) = (((warmup + 30.0) / 15.0).ceil() as usize, load[load.len() - 1]);
+        let mut samples = vec![0.0; 8];
+        for i in 0..load.len() {
+            if i + horizon < load.len() && load[i] >= 0.7 * present {
+                samples.push(load[i..=i + horizon].iter().copied().fold(0.0, f64::max) - load[i]);
+            }
+        }
+        samples.sort_by(f64::total_cmp);
+        samples[(quantile * samples.len() as f64).floor() as usize]
+    }
+
+    proptest! {
+        #[test]
+        fn growth_is_the_one_by_brute_force(
+            load in prop::collection::vec(0.0_f64..10.0, 1..200), warmup in 0.0_f64..1200.0, quantile in 0.5_f64..0.98
+        ) {
+            let mut growth = Growth { load: load[..load.len() - 1].to_vec() };
+            let found = growth.add(load[load.len() - 1], warmup, quantile);
+            prop_assert_eq!(found, naive(&growth.load, warmup, quantile));
+        }
+    }
+}

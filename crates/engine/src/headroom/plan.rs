@@ -1,0 +1,162 @@
+//! One tick of the law.
+
+use std::time::Duration;
+
+use super::account::{Account, Kept};
+use super::conditions::conditions;
+use super::demand::{Demand, Scene};
+use super::hold::YOUNG_HOLD;
+use super::inputs::{Arrivals, Inputs};
+use super::missing::{PATIENCE, by_saturation};
+use super::numbers::within;
+use super::state::HeadroomState;
+use super::work::{Model, Serving};
+use crate::{Bounds, Condition, Headroom, Measurement, Observation, Reading, ReadingState, Replicas, Time};
+
+/// So long after the first tick nothing shrinks: what was needed before is not known.
+const NO_SHRINKING: Duration = Duration::from_secs(300);
+/// So long after the first tick the history is too short to choose a hold by.
+pub(super) const YOUNG: Duration = Duration::from_secs(900);
+/// Half a replica is kept on the way down, so that a need that trembles around a whole number moves nothing.
+const DEAD_BAND: f64 = 0.5;
+/// Of the promised time to first token a prompt may take this much and is still taken to be reachable.
+const REACHABLE: f64 = 0.8;
+
+/// What the law says at one tick.
+pub(crate) struct Asked {
+    pub state: ReadingState,
+    /// `None` while nothing is known.
+    pub replicas: Option<Replicas>,
+    pub account: Option<String>,
+    pub conditions: Vec<Condition>,
+}
+
+impl Headroom {
+    /// One tick: 15 s after the last one.
+    pub(crate) fn tick(
+        &self,
+        seen: &Observation,
+        reading: Option<&Reading>,
+        bounds: Bounds,
+        memory: &mut Option<Box<HeadroomState>>,
+        now: Time,
+    ) -> Asked {
+        let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(now, self.objective)));
+        state.tidy(now);
+        let fleet = state.note(&seen.workload);
+        let inputs = Inputs::of(seen.traffic.as_deref(), reading);
+        let model = Model::of(self);
+        state.missing.note(&inputs, now);
+        state.shape.learn_outputs(&inputs);
+        if let Some(arrivals) = inputs.arrivals {
+            state.shape.learn_prompts(arrivals, &inputs);
+        }
+        let (reading, replicas, account) = match inputs.arrivals {
+            None => without_arrivals(state, seen, reading, bounds, now),
+            Some(_) if state.shape.prompt.is_none() => before_the_first_request(state, seen, &inputs, bounds),
+            Some(arrivals) => self.plan(state, &model, seen.workload.replicas, fleet, &inputs, arrivals, bounds, now),
+        };
+        Asked { state: reading, replicas, account, conditions: conditions(self, &model, state, bounds, now) }
+    }
+
+    /// Steps 2 to 7.
+    #[allow(clippy::too_many_arguments)] // one tick needs all of them, and a struct of them would be used once
+    fn plan(
+        &self,
+        state: &mut HeadroomState,
+        model: &Model,
+        current: Replicas,
+        fleet: Serving,
+        inputs: &Inputs<'_>,
+        arrivals: Arrivals,
+        bounds: Bounds,
+        now: Time,
+    ) -> (ReadingState, Option<Replicas>, Option<String>) {
+        let warmup = state.warmup();
+        let work = state.calibration.learn(model, &state.shape, inputs, arrivals, fleet);
+        let z = state.outcome.z;
+        let scene = Scene { work, median: state.shape.median_output(), variation: state.shape.variation, ready: fleet.ready };
+        let demand = Demand::of(self, model, &scene, arrivals, inputs, z);
+        let quantile = self.objective.growth_quantile();
+        let growth = state.growth.add(demand.load / demand.share, warmup, quantile);
+        let needed = demand.replicas + growth;
+        state.above_max = if needed > bounds.max.as_f64() { state.above_max.saturating_add(1) } else { 0 };
+
+        // What is learned here counts from the next tick on.
+        let too_long = state.shape.lengths.longer_than(model.longest_within(REACHABLE * self.ttft.get(), work.eta));
+        let clipped = fleet.ready >= bounds.max.as_f64();
+        state.outcome.learn(inputs, fleet, demand.replicas, too_long, self.objective, clipped);
+
+        let need = bounds.clamp(Replicas::ceil(needed));
+        state.hold.add(bounds.clamp(Replicas::ceil(needed + DEAD_BAND)), warmup);
+        let age = state.age(now);
+        let ticks = state.hold.ticks(if age < YOUNG { YOUNG_HOLD } else { 0 });
+        let (desired, kept) = if age < NO_SHRINKING {
+            (need.max(current), Kept::Start(NO_SHRINKING.saturating_sub(age)))
+        } else {
+            let held = state.hold.held(ticks).min(current);
+            (need.max(held), Kept::Need(state.hold.why(held, ticks)))
+        };
+        let desired = bounds.clamp(desired);
+        let account = Account { desired, current, need, needed, demand, z, growth, quantile, hold: ticks, eta: work.eta, bounds };
+        let text = account.text(kept);
+        let reading =
+            if inputs.idle { ReadingState::Idle } else { ReadingState::Value(measured(within(needed, 0.0, Replicas::MAX.as_f64()))) };
+        (reading, Some(desired), Some(text))
+    }
+}
+
+/// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides.
+fn without_arrivals(
+    state: &mut HeadroomState,
+    seen: &Observation,
+    reading: Option<&Reading>,
+    bounds: Bounds,
+    now: Time,
+) -> (ReadingState, Option<Replicas>, Option<String>) {
+    repeat(state, seen, bounds);
+    let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
+    let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
+    let missing = format!("{} unknown for {since} s", missing.join(" and "));
+    let current = seen.workload.replicas;
+    if state.missing.ticks <= PATIENCE {
+        let why = format!("{missing}: the law cannot plan without, so it asks for no change");
+        return (ReadingState::Unknown(why), None, None);
+    }
+    match reading {
+        Some(Reading::Value(saturation)) => {
+            let count = bounds.clamp(by_saturation(*saturation, &seen.workload));
+            let account = format!("{missing}, so saturation {:.2} decides: {count} (was {current})", saturation.get());
+            (ReadingState::Value(*saturation), Some(count), Some(account))
+        }
+        Some(Reading::Unknown(why)) => {
+            let why = format!("{missing}, and so is the saturation of the pool: {why}");
+            (ReadingState::Unknown(why), None, None)
+        }
+        _ => (ReadingState::Unknown(format!("{missing}, and nothing tells the saturation of the pool")), None, None),
+    }
+}
+
+/// No request was ever seen: nothing tells what one costs, and the fleet is held.
+fn before_the_first_request(
+    state: &mut HeadroomState,
+    seen: &Observation,
+    inputs: &Inputs<'_>,
+    bounds: Bounds,
+) -> (ReadingState, Option<Replicas>, Option<String>) {
+    repeat(state, seen, bounds);
+    let held = bounds.clamp(seen.workload.replicas);
+    let reading = if inputs.idle { ReadingState::Idle } else { ReadingState::Value(Measurement::ZERO) };
+    (reading, Some(held), Some(format!("held at {held}: no request has been seen yet")))
+}
+
+/// The rings repeat their last entry.
+fn repeat(state: &mut HeadroomState, seen: &Observation, bounds: Bounds) {
+    let warmup = state.warmup();
+    state.growth.repeat(warmup);
+    state.hold.repeat(bounds.clamp(seen.workload.replicas));
+}
+
+fn measured(value: f64) -> Measurement {
+    Measurement::new(value).unwrap_or(Measurement::ZERO)
+}

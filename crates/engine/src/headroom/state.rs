@@ -1,0 +1,141 @@
+//! What the law remembers from one tick to the next.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::growth::Growth;
+use super::hold::Hold;
+use super::missing::Missing;
+use super::numbers::within;
+use super::outcome::Outcome;
+use super::shape::Shape;
+use super::work::{Calibration, Serving};
+use crate::{Objective, Replicas, Time, Workload};
+
+/// Seconds from the creation of a pod to its readiness until one was seen.
+const UNSEEN_WARMUP: f64 = 100.0;
+/// The longest warm-up that is believed, in seconds; the rings, and with them the work of a tick, grow with it.
+const LONGEST_WARMUP: f64 = 3600.0;
+
+/// What the headroom law remembers, opaque to everybody else: the shape of requests, what was learned of the engine and of late
+/// requests, and the loads and needs of the last hours. Losing it costs five cautious minutes; a restart never shrinks a fleet earlier.
+///
+/// It has some 600 numbers, and fewer than 3000 at any warm-up. Any values are fit to be read: what lies out of range counts as
+/// the nearest that does not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HeadroomState {
+    /// t0: the first tick.
+    pub(super) started_at: Time,
+    /// last_n: replicas at the last tick.
+    last_replicas: Replicas,
+    /// Ticks in a row in which as many replicas were ready as asked for, and as many asked for as before.
+    stable: u32,
+    /// T_w in seconds; `None` until one was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warmup: Option<f64>,
+    pub(super) shape: Shape,
+    pub(super) calibration: Calibration,
+    pub(super) growth: Growth,
+    pub(super) outcome: Outcome,
+    pub(super) hold: Hold,
+    /// Ticks in a row that needed more than the maximum.
+    pub(super) above_max: u32,
+    pub(super) missing: Missing,
+}
+
+impl HeadroomState {
+    /// A state that knows nothing.
+    pub(super) fn new(now: Time, objective: Objective) -> Self {
+        Self {
+            started_at: now,
+            last_replicas: Replicas::ZERO,
+            stable: 0,
+            warmup: None,
+            shape: Shape::default(),
+            calibration: Calibration::default(),
+            growth: Growth::default(),
+            outcome: Outcome::new(objective),
+            hold: Hold::default(),
+            above_max: 0,
+            missing: Missing::default(),
+        }
+    }
+
+    /// Step 0: notes how the fleet is.
+    pub(super) fn note(&mut self, workload: &Workload) -> Serving {
+        let (asked, ready) = (workload.replicas, workload.ready.min(workload.replicas));
+        let as_planned = ready == asked && asked == self.last_replicas;
+        self.stable = if as_planned { self.stable.saturating_add(1) } else { 0 };
+        self.last_replicas = asked;
+        if let Some(warmup) = workload.warmup {
+            self.warmup = Some(within(warmup.as_secs_f64(), 0.0, LONGEST_WARMUP));
+        }
+        Serving { ready: ready.as_f64(), stable: self.stable }
+    }
+
+    /// T_w in seconds.
+    pub(super) fn warmup(&self) -> f64 {
+        self.warmup.unwrap_or(UNSEEN_WARMUP)
+    }
+
+    /// Time since the first tick.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        now.since(self.started_at)
+    }
+
+    /// Makes what was written by hand fit for use.
+    pub(super) fn tidy(&mut self, now: Time) {
+        // A first tick that is yet to come would hold the fleet until then.
+        self.started_at = self.started_at.min(now);
+        self.warmup = self.warmup.map(|warmup| within(warmup, 0.0, LONGEST_WARMUP));
+        self.shape.tidy();
+        self.calibration.tidy();
+        self.growth.tidy();
+        self.outcome.tidy();
+        self.hold.tidy();
+        self.missing.tidy(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(replicas: u32, ready: u32) -> Workload {
+        Workload { replicas: Replicas::new(replicas), ready: Replicas::new(ready), ..Workload::default() }
+    }
+
+    fn state() -> HeadroomState {
+        HeadroomState::new(Time::default(), Objective::new(0.99).unwrap())
+    }
+
+    #[test]
+    fn stable_is_as_planned_for_some_time() {
+        let mut state = state();
+        let stable: Vec<u32> = [(4, 4), (4, 4), (4, 5), (4, 3), (4, 4), (5, 5), (5, 5), (0, 0), (0, 0)]
+            .into_iter()
+            .map(|(replicas, ready)| state.note(&fleet(replicas, ready)).stable)
+            .collect();
+        assert_eq!(stable, [0, 1, 2, 0, 1, 0, 1, 0, 1], "more than asked for are no more than those");
+    }
+
+    #[test]
+    fn the_last_warm_up_counts() {
+        let mut state = state();
+        assert_eq!(state.warmup(), 100.0);
+        state.note(&Workload { warmup: Some(Duration::from_secs(42)), ..fleet(1, 1) });
+        state.note(&fleet(1, 1));
+        assert_eq!(state.warmup(), 42.0);
+        state.note(&Workload { warmup: Some(Duration::MAX), ..fleet(1, 1) });
+        assert_eq!(state.warmup(), 3600.0);
+    }
+
+    #[test]
+    fn a_first_tick_in_the_future_is_now() {
+        let mut state = HeadroomState::new(Time::from_millis(i64::MAX), Objective::new(0.99).unwrap());
+        state.tidy(Time::from_millis(5000));
+        assert_eq!(state.age(Time::from_millis(65_000)), Duration::from_secs(60));
+    }
+}
