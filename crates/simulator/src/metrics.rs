@@ -3,6 +3,8 @@
 mod history;
 mod latencies;
 mod queries;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod window;
 
