@@ -1,0 +1,252 @@
+//! What to conclude, in plain sentences; losses as plainly as gains.
+
+use super::figures::{count, short_percent, three};
+use super::{Bound, Contender, Kind, Setting};
+
+/// Two policies whose costs differ by less than this share are as good as equal: another seed may turn them round.
+const NOISE: f64 = 0.03;
+
+/// Sentences about the comparison, of policies that are sorted by their cost. The first is the answer.
+pub fn draw(setting: &Setting, policies: &[Contender], bound: &Bound) -> Vec<String> {
+    let real: Vec<&Contender> = policies.iter().filter(|policy| policy.kind != Kind::Clairvoyant).collect();
+    let Some(best) = real.iter().max_by(|one, other| attainment(one).total_cmp(&attainment(other))) else {
+        return vec!["Only foresight was simulated; add a policy to compare.".to_owned()];
+    };
+    let goal = short_percent(setting.objective);
+    let mut said = Vec::new();
+    let answer = real.iter().find(|policy| policy.meets_objective);
+    match answer {
+        Some(winner) => {
+            let (kept, cost) = (short_percent(attainment(winner)), three(cost(winner)));
+            said.push(format!(
+                "{} is the cheapest policy here that keeps both promises for {goal} % of the requests: {kept} % at {cost} GPU-hours.",
+                winner.name
+            ));
+            said.extend(chance(setting, winner, &real));
+            said.extend(against_fixed(winner, &real));
+        }
+        None => {
+            let (kept, cost) = (short_percent(attainment(best)), three(cost(best)));
+            said.push(format!(
+                "No policy here keeps both promises for {goal} % of the requests; {} comes closest with {kept} % at {cost} GPU-hours.",
+                best.name
+            ));
+            said.extend(at_the_maximum(setting, best));
+        }
+    }
+    let chosen = answer.unwrap_or(best);
+    said.extend(foresight(setting, chosen, bound, &real));
+    said.extend(real.iter().filter(|policy| policy.kind == Kind::Ours).flat_map(|ours| ours_against(ours, chosen, &real)));
+    said.extend(restlessness(setting, chosen));
+    said
+}
+
+fn attainment(policy: &Contender) -> f64 {
+    policy.summary.attainment.mean
+}
+
+fn cost(policy: &Contender) -> f64 {
+    policy.summary.gpu_hours.mean
+}
+
+/// How far the answer depends on the seeds.
+fn chance(setting: &Setting, winner: &Contender, real: &[&Contender]) -> Vec<String> {
+    let mut said = Vec::new();
+    if setting.seeds.len() < 2 {
+        said.push("That is one seed, which says nothing of chance; decide on five or more.".to_owned());
+    } else if winner.summary.attainment.min < setting.objective {
+        said.push(format!("It did not do so with every seed: the worst had {} %.", short_percent(winner.summary.attainment.min)));
+    }
+    let equals =
+        real.iter().filter(|other| other.name != winner.name && other.meets_objective && cost(other) <= cost(winner) * (1.0 + NOISE));
+    let names: Vec<&str> = equals.map(|other| other.name.as_str()).collect();
+    if !names.is_empty() {
+        said.push(format!(
+            "{} cost{} within 3 % of that and met it as well: a difference that another seed may turn round.",
+            list(&names),
+            if names.len() == 1 { "s" } else { "" }
+        ));
+    }
+    said
+}
+
+fn against_fixed(winner: &Contender, real: &[&Contender]) -> Option<String> {
+    if winner.kind == Kind::Fixed {
+        return Some("So scaling gains nothing here: a fleet of fixed size does as well for less.".to_owned());
+    }
+    let mut fixed = real.iter().filter(|policy| policy.kind == Kind::Fixed).peekable();
+    fixed.peek()?;
+    Some(match fixed.find(|policy| policy.meets_objective) {
+        Some(fixed) => {
+            let saved = 100.0 * (1.0 - cost(winner) / cost(fixed));
+            format!(
+                "It saves {saved:.0} % of the GPU-hours of {} ({}), the cheapest fixed fleet here that meets the objective.",
+                fixed.name,
+                three(cost(fixed))
+            )
+        }
+        None => "No fixed fleet of this comparison meets the objective.".to_owned(),
+    })
+}
+
+/// Where most requests are late although the fleet is as large as it may be, no policy is to blame.
+fn at_the_maximum(setting: &Setting, best: &Contender) -> Option<String> {
+    let samples = || best.runs.iter().flat_map(|run| &run.timeline);
+    let late: u64 = samples().map(|sample| sample.late).sum();
+    let clipped: u64 = samples().filter(|sample| sample.replicas >= setting.max).map(|sample| sample.late).sum();
+    (late > 0 && clipped * 2 > late).then(|| {
+        let share = 100.0 * clipped as f64 / late as f64;
+        format!("{share:.0} % of its late requests came while it was at the maximum of {}: raise that, or promise less.", setting.max)
+    })
+}
+
+fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Contender]) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(times) = chosen.times_clairvoyant {
+        let price = three(cost(chosen) / times);
+        said.push(format!("With foresight the same would cost {price} GPU-hours; {} pays {} times that.", chosen.name, three(times)));
+    }
+    let Some(limit) = bound.best().filter(|limit| limit.attainment < setting.objective) else { return said };
+    said.push(format!(
+        "Even foresight gets no further than {} % while a replica takes {} s to start: load comes and goes within that time. No policy can help there; raise the minimum, or shorten the warm-up.",
+        short_percent(limit.attainment),
+        count(setting.warmup_seconds),
+    ));
+    let higher = real.iter().find(|policy| policy.kind == Kind::Fixed && attainment(policy) > limit.attainment);
+    said.extend(
+        higher.map(|fixed| {
+            format!("{} gets further: {} % at {} GPU-hours.", fixed.name, short_percent(attainment(fixed)), three(cost(fixed)))
+        }),
+    );
+    said
+}
+
+/// How one of our own policies does against every other.
+fn ours_against(ours: &Contender, chosen: &Contender, real: &[&Contender]) -> Vec<String> {
+    let others = || real.iter().filter(|other| other.name != ours.name && other.kind != Kind::Ours);
+    let beats = |one: &Contender, other: &Contender| {
+        attainment(one) >= attainment(other) && cost(one) <= cost(other) && (attainment(one), cost(one)) != (attainment(other), cost(other))
+    };
+    let mut said = Vec::new();
+    let better: Vec<&str> = others().filter(|other| beats(other, ours)).map(|other| other.name.as_str()).collect();
+    let worse: Vec<&str> = others().filter(|other| beats(ours, other)).map(|other| other.name.as_str()).collect();
+    if !better.is_empty() {
+        said.push(format!("{} loses to {}: at least the attainment for no more.", ours.name, list(&better)));
+    }
+    if !worse.is_empty() {
+        said.push(format!("{} beats {}: at least the attainment for no more.", ours.name, list(&worse)));
+    }
+    if ours.name != chosen.name {
+        let dearer = 100.0 * (cost(ours) / cost(chosen) - 1.0);
+        let points = 100.0 * (attainment(ours) - attainment(chosen));
+        let (way, word) = if dearer >= 0.0 { ("more", "costs") } else { ("less", "costs") };
+        said.push(format!(
+            "Against {}, {} {word} {:.0} % {way} for {:.2} points {} attainment.",
+            chosen.name,
+            ours.name,
+            dearer.abs(),
+            points.abs(),
+            if points >= 0.0 { "more" } else { "less" },
+        ));
+    }
+    said
+}
+
+/// What an average of the chosen policy hides.
+fn restlessness(setting: &Setting, chosen: &Contender) -> Vec<String> {
+    let (summary, mut said) = (&chosen.summary, Vec::new());
+    if summary.worst_five_minutes.mean < setting.objective - 0.05 {
+        said.push(format!(
+            "The average hides a bad moment: in its worst five minutes {} kept the promises for {} % of the requests.",
+            chosen.name,
+            short_percent(summary.worst_five_minutes.mean)
+        ));
+    }
+    if summary.killed.mean > 0.0 {
+        said.push(format!(
+            "{} requests a run were cut off when their replica went; give pods a longer grace period.",
+            count(summary.killed.mean)
+        ));
+    }
+    if summary.short_lived_pods.mean * 3.0 > summary.pods_started.mean && summary.pods_started.mean >= 3.0 {
+        said.push(format!(
+            "{} of the {} pods that it starts are gone within ten minutes: a longer window for scaling down would spare their warm-up.",
+            count(summary.short_lived_pods.mean),
+            count(summary.pods_started.mean)
+        ));
+    }
+    said
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{comparison, outcome, setting};
+    use super::super::{Bound, Comparison, Kind, Point};
+
+    fn with(policies: &[(Kind, &str, f64, f64)], bound: Bound) -> Vec<String> {
+        let runs = policies
+            .iter()
+            .map(|(kind, name, attainment, cost)| (*kind, [1, 2].map(|seed| outcome(name, seed, *attainment, *cost)).to_vec()));
+        Comparison::new(setting(), runs.collect(), bound, None).conclusions
+    }
+
+    #[test]
+    fn the_cheapest_that_meets_the_objective_is_the_answer() {
+        let said = comparison().conclusions;
+        assert_eq!(
+            said[0],
+            "headroom 0.99 is the cheapest policy here that keeps both promises for 99 % of the requests: 99.6 % at 8.57 GPU-hours."
+        );
+        assert!(said.iter().any(|sentence| sentence.starts_with("It saves 29 % of the GPU-hours of static 6 (12.0)")), "{said:#?}");
+        assert!(
+            said.contains(&"headroom 0.99 beats in-flight 32 and static 6: at least the attainment for no more.".to_owned()),
+            "{said:#?}"
+        );
+    }
+
+    #[test]
+    fn a_loss_is_called_a_loss() {
+        let said = with(&[(Kind::Ours, "headroom 0.99", 0.992, 12.0), (Kind::Peer, "in-flight 32", 0.995, 10.0)], Bound::default());
+        assert!(said[0].starts_with("in-flight 32 is the cheapest"));
+        assert!(said.contains(&"headroom 0.99 loses to in-flight 32: at least the attainment for no more.".to_owned()));
+        assert!(
+            said.contains(&"Against in-flight 32, headroom 0.99 costs 20 % more for 0.30 points less attainment.".to_owned()),
+            "{said:#?}"
+        );
+    }
+
+    #[test]
+    fn where_scaling_gains_nothing_it_says_so() {
+        let said = with(&[(Kind::Ours, "band", 1.0, 12.0), (Kind::Fixed, "static 4", 0.995, 10.0)], Bound::default());
+        assert!(said[1].starts_with("So scaling gains nothing here"), "{said:#?}");
+    }
+
+    #[test]
+    fn where_foresight_does_not_help_it_says_what_does() {
+        let bound = Bound::new(None, vec![Point { attainment: 0.878, gpu_hours: 31.7 }]);
+        let said = with(&[(Kind::Ours, "band", 0.9, 85.0), (Kind::Fixed, "static 30", 0.955, 67.0)], bound);
+        assert!(said[0].starts_with("No policy here keeps both promises for 99 % of the requests; static 30 comes closest with 95.5 %"));
+        assert!(said.iter().any(|sentence| sentence.starts_with("Even foresight gets no further than 87.8 % while a replica takes 100 s")));
+        assert!(said.contains(&"static 30 gets further: 95.5 % at 67.0 GPU-hours.".to_owned()), "{said:#?}");
+    }
+
+    #[test]
+    fn near_equals_are_not_ranked() {
+        let said = with(&[(Kind::Peer, "a", 0.995, 10.0), (Kind::Peer, "b", 0.996, 10.2)], Bound::default());
+        assert!(said.iter().any(|sentence| sentence.starts_with("b costs within 3 % of that")), "{said:#?}");
+    }
+
+    #[test]
+    fn foresight_alone_is_no_answer() {
+        let said = with(&[(Kind::Clairvoyant, "clairvoyant", 1.0, 7.0)], Bound::default());
+        assert_eq!(said, ["Only foresight was simulated; add a policy to compare."]);
+    }
+}
