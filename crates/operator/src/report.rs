@@ -178,10 +178,14 @@ impl Reporter {
         if before.is_some_and(|before| before.status == word(said.status) && before.reason == said.reason) {
             return;
         }
-        let failed_before = before.is_some_and(|before| before.status == word(Some(false)));
-        let harmless = [Reason::DesiredWithinRange.as_str(), Reason::ScalingDisabled.as_str()];
-        let troubling = said.status != Some(true) && !harmless.contains(&said.reason);
-        let recovered = said.status == Some(true) && failed_before && said.kind != ConditionType::ScalingLimited.as_str();
+        // Some conditions tell of trouble while they hold, the others while they do not.
+        let well = Some(!ConditionType::OF_HEADROOM.iter().any(|kind| kind.as_str() == said.kind));
+        let unwell_before = before.is_some_and(|before| before.status == word(well.map(|well| !well)));
+        // A short history is how each operator starts.
+        let harmless = [Reason::DesiredWithinRange, Reason::ScalingDisabled, Reason::HistoryShort].map(Reason::as_str);
+        let quiet = [ConditionType::ScalingLimited, ConditionType::ColdHistory].map(ConditionType::as_str);
+        let troubling = said.status != well && !harmless.contains(&said.reason);
+        let recovered = said.status == well && unwell_before && !quiet.contains(&said.kind);
         // Waiting for a rollout or for pods to start is the normal course of things.
         let waiting = said.kind == ConditionType::AbleToScale.as_str();
         let weight = if troubling && !waiting { EventType::Warning } else { EventType::Normal };
@@ -500,6 +504,32 @@ mod tests {
         let kinds: Vec<&str> = conditions(&statuses[0]).iter().map(|[kind, ..]| *kind).collect();
         assert_eq!(kinds, ["ScalingActive", "AbleToScale", "ScalingLimited", "CapacityAvailable", "TargetOwned", "Ready"]);
         assert_eq!(statuses[0]["warmup"], json!({"seconds": 135, "samples": 2}));
+    }
+
+    #[tokio::test]
+    async fn a_condition_of_the_headroom_law_is_news_when_it_begins_to_hold() {
+        let (heard, context) = heard();
+        let scaler = scaler(json!({}));
+        let reporter = &mut Reporter::new(&scaler);
+        let mut events = async |kind, status, reason| {
+            let said = Said::from(&condition(kind, status, reason));
+            reporter.event_on_change(&context, &scaler, &said).await;
+            set_condition(&mut reporter.status.conditions, said, None);
+            heard.events.swap(0, Ordering::Relaxed)
+        };
+        for (kind, status, reason, expected) in [
+            (ConditionType::ModelOff, false, Reason::ProfileFits, 0),
+            (ConditionType::ModelOff, true, Reason::ProfileTooFast, 1),
+            (ConditionType::ModelOff, true, Reason::ProfileTooFast, 0),
+            (ConditionType::ModelOff, false, Reason::ProfileFits, 1),
+            (ConditionType::ColdHistory, true, Reason::HistoryShort, 0),
+            (ConditionType::ColdHistory, false, Reason::HistoryLongEnough, 0),
+            (ConditionType::CapacityAvailable, true, Reason::CapacityFound, 0),
+            (ConditionType::CapacityAvailable, false, Reason::Unschedulable, 1),
+            (ConditionType::CapacityAvailable, true, Reason::CapacityFound, 1),
+        ] {
+            assert_eq!(events(kind, status, reason).await, expected, "{} {status}", kind.as_str());
+        }
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use llmscaler_engine::{Decision, ReadingState, ReadingTrace, Time};
+use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Time};
 
 /// Writes what was read, what each stage made of it, and what came of it.
 pub fn write(out: &mut impl Write, at: Time, decision: &Decision, sync_period: f64) -> io::Result<()> {
@@ -20,7 +20,7 @@ pub fn write(out: &mut impl Write, at: Time, decision: &Decision, sync_period: f
     if !decision.victims.names.is_empty() {
         writeln!(out, "  to go, in this order: {}", decision.victims.names.join(", "))?;
     }
-    for condition in decision.conditions.iter().filter(|condition| noteworthy(condition.kind.as_str(), condition.status)) {
+    for condition in decision.conditions.iter().filter(|condition| noteworthy(condition)) {
         let status = if condition.status { "True" } else { "False" };
         writeln!(out, "  {} is {status}, {}: {}", condition.kind.as_str(), condition.reason, condition.message)?;
     }
@@ -43,7 +43,7 @@ fn said(reading: &ReadingTrace) -> String {
     }
 }
 
-/// Limited scaling is worth a line when it is so, everything else when it is not.
-fn noteworthy(condition: &str, status: bool) -> bool {
-    status == (condition == "ScalingLimited")
+/// Limited scaling, and what troubles the headroom law, is worth a line when it is so; everything else when it is not.
+fn noteworthy(condition: &Condition) -> bool {
+    condition.status == (condition.kind == ConditionType::ScalingLimited || ConditionType::OF_HEADROOM.contains(&condition.kind))
 }

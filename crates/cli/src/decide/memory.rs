@@ -1,13 +1,14 @@
 //! What is remembered before the first tick.
 
 use llmscaler_api::Invalid;
-use llmscaler_engine::{Measurement, Memory, Recommendation, SaturationSample, ScaleEvent};
+use llmscaler_engine::{HeadroomState, Measurement, Memory, Recommendation, SaturationSample, ScaleEvent};
+use serde::Deserialize;
 
 use super::node::Node;
 
 /// Reads a memory, as the answer to an earlier document has it or written by hand. Lists may come in any order.
 pub fn read(node: &Node<'_>) -> Result<Memory, Invalid> {
-    let fields = node.fields(&["workload", "recommendations", "scaleEvents", "lastActiveAt", "failures", "saturation"])?;
+    let fields = node.fields(&["workload", "recommendations", "scaleEvents", "lastActiveAt", "failures", "saturation", "headroom"])?;
     let recommendations = fields.get("recommendations").map(|node| node.list()?.map(|node| recommendation(&node)).collect());
     let scale_events: Option<Result<_, _>> = fields.get("scaleEvents").map(|node| node.list()?.map(|node| scale_event(&node)).collect());
     let failures: Option<Result<_, _>> = fields.get("failures").map(|node| {
@@ -23,6 +24,14 @@ pub fn read(node: &Node<'_>) -> Result<Memory, Invalid> {
         last_active_at: fields.get("lastActiveAt").map(|node| node.time()).transpose()?,
         failures: failures.transpose()?.unwrap_or_default(),
         saturation,
+        headroom: fields.get("headroom").map(|node| learned(&node)).transpose()?,
+    })
+}
+
+/// What the headroom law has learned. Nobody writes it by hand.
+fn learned(node: &Node<'_>) -> Result<Box<HeadroomState>, Invalid> {
+    HeadroomState::deserialize(node.value()).map(Box::new).map_err(|error| {
+        node.invalid(format!("is not what an answer has there: {error}; copy memory.headroom of an answer as a whole, or leave it out"))
     })
 }
 
@@ -66,6 +75,7 @@ mod tests {
             last_active_at: Some(Time::from_millis(5000)),
             failures: [("kv".to_owned(), 2)].into(),
             saturation: vec![SaturationSample { at: Time::from_millis(-15_000), value: Measurement::new(0.5).unwrap() }],
+            headroom: None,
         };
         for memory in [memory, Memory::default()] {
             let written = serde_json::to_value(&memory).unwrap();

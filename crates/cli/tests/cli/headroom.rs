@@ -54,19 +54,21 @@ fn whatever_is_missing_is_no_reason_to_shrink() {
 }
 
 #[test]
-fn the_saturation_alone_is_shown_as_it_was_read() {
-    for (reading, value) in [
-        (json!({"ttft": 1.5, "tpot": 0.07}), 0.7),
-        (json!({"saturation": 0.7}), 0.7),
-        (json!({"value": 0.7}), 0.7),
-        (json!({"s": 0.7}), 0.7),
-        (json!({"response": {"body": r#"{"status":"success","data":{"resultType":"scalar","result":[0,"0.7"]}}"#}}), 0.7),
+fn the_saturation_alone_decides_once_arrivals_have_been_unknown_for_long() {
+    for reading in [
+        json!({"ttft": 2.4, "tpot": 0.07}),
+        json!({"saturation": 0.8}),
+        json!({"value": 0.8}),
+        json!({"s": 0.8, "wait": 3}),
+        json!({"response": {"body": r#"{"status":"success","data":{"resultType":"scalar","result":[0,"0.8"]}}"#}}),
     ] {
-        let answer = decide(&json!({"scaler": headroom(json!({})), "ticks": [tick(0, 5, reading.clone())]})).remove(0);
-        let shown = &answer["readings"][0];
-        assert_eq!(shown["state"], "Value", "{reading}: {shown}");
-        assert!((shown["value"].as_f64().unwrap() - value).abs() < 1e-9, "{reading}: {shown}");
-        assert_eq!(answer["memory"].get("saturation"), None, "nothing is averaged");
+        let ticks: Vec<Value> = (0..22).map(|n| tick(15 * n, 5, reading.clone())).collect();
+        let answers = decide(&json!({"scaler": headroom(json!({})), "ticks": ticks}));
+        assert!(answers[..20].iter().all(|answer| answer["write"].is_null()), "{reading}");
+        let shown = &answers[21]["readings"][0];
+        assert_eq!((&shown["state"], &shown["replicas"]), (&json!("Value"), &json!(8)), "5 x 0.8 / 0.55, up: {reading}: {shown}");
+        assert!((shown["value"].as_f64().unwrap() - 0.8).abs() < 1e-9, "{reading}: {shown}");
+        assert_eq!(answers[21]["memory"].get("saturation"), None, "nothing is averaged");
     }
 }
 
@@ -110,7 +112,63 @@ fn a_scaler_that_cannot_have_headroom_is_refused() {
 }
 
 #[test]
-fn a_calm_load_leaves_the_fleet_within_its_bounds() {
-    let readings: Vec<Value> = (0..8).map(|_| traffic(1.0)).collect();
-    assert!(sizes(json!({}), 3, readings).iter().all(|size| (2..=20).contains(size)));
+fn more_that_arrives_takes_more_replicas_although_every_latency_is_good() {
+    let last = |rate: f64| *sizes(json!({}), 2, (0..8).map(|_| traffic(rate))).last().unwrap();
+    let counts = [1.0, 30.0, 60.0, 120.0].map(last);
+    assert!(counts[0] == 2 && counts.windows(2).all(|pair| pair[0] < pair[1]), "{counts:?}");
+}
+
+#[test]
+fn the_objective_and_the_profile_are_heeded() {
+    let needed = |slo: Value| {
+        let answer = decide(&json!({"scaler": headroom(slo), "ticks": [tick(0, 5, traffic(60.0))]})).remove(0);
+        answer["readings"][0]["value"].as_f64().unwrap()
+    };
+    let plain = needed(json!({}));
+    assert!(needed(json!({"objective": "0.5"})) < plain && needed(json!({"objective": "0.9995"})) > plain);
+    assert!(needed(json!({"profile": "llama-3.1-8b-h100"})) < plain, "a smaller model takes fewer");
+    assert_eq!(needed(json!({"profile": "qwen3-32b-h100-tp2"})), plain, "what stands in where none is named");
+}
+
+#[test]
+fn the_account_and_the_conditions_are_those_of_the_law() {
+    let answer = decide(&json!({"scaler": headroom(json!({})), "ticks": [tick(0, 2, traffic(8.0))]})).remove(0);
+    let shown = &answer["readings"][0];
+    assert_eq!(shown["state"], "Value");
+    assert!(shown["message"].as_str().unwrap().contains("load "), "{shown}");
+    let kinds: Vec<&str> = answer["conditions"].as_array().unwrap().iter().map(|condition| condition["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[5..], ["ModelOff", "AtMax", "TargetUnreachable", "ColdHistory", "SignalMissing"]);
+    let status = |kind: &str| answer["conditions"].as_array().unwrap().iter().find(|one| one["type"] == kind).unwrap()["status"].clone();
+    assert_eq!((status("ColdHistory"), status("SignalMissing")), (json!("True"), json!("False")));
+}
+
+#[test]
+fn a_run_can_be_cut_anywhere_and_go_on_from_its_memory() {
+    let load = |n: u32| traffic(if (20..40).contains(&n) { 9.0 } else { 3.0 });
+    let ticks: Vec<Value> = (0..80).map(|n| tick(15 * n, 6, load(n))).collect();
+    let scaler = headroom(json!({}));
+    let whole = decide(&json!({"scaler": scaler, "ticks": ticks}));
+    let first = decide(&json!({"scaler": scaler, "ticks": ticks[..30]}));
+    let rest = decide(&json!({"scaler": scaler, "memory": first[29]["memory"], "ticks": ticks[30..]}));
+    assert_eq!((&whole[..30], &whole[30..]), (&first[..], &rest[..]));
+    let (field, error) = refused(&json!({"scaler": scaler, "memory": {"headroom": {"hold": 3}}, "ticks": [tick(0, 5, json!({}))]}));
+    assert_eq!(field, "memory.headroom");
+    assert!(error.contains("copy memory.headroom of an answer as a whole"), "{error}");
+}
+
+#[test]
+fn a_longer_warm_up_looks_further_ahead() {
+    // The load doubles within two and a half minutes, again and again.
+    let load = |n: u32| traffic(2.0 + 4.0 * f64::from(n % 20) / 10.0);
+    let last = |warmup: u32| {
+        let reading = |n: u32| {
+            let mut reading = load(n);
+            reading["t_w"] = json!(warmup);
+            reading
+        };
+        let ticks: Vec<Value> = (0..121).map(|n| tick(15 * n, 6, reading(n))).collect();
+        decide(&json!({"scaler": headroom(json!({})), "ticks": ticks}))[120]["readings"][0]["value"].as_f64().unwrap()
+    };
+    let (short, long) = (last(15), last(200));
+    assert!(long > short, "{short} {long}");
 }
