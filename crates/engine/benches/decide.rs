@@ -61,5 +61,82 @@ fn bench(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, bench);
+/// The headroom law alone, for 2 to 60 replicas.
+fn headroom_spec() -> Option<Spec> {
+    let law = Law::Headroom(Headroom {
+        ttft: Target::new(2.0)?,
+        tpot: Target::new(0.1)?,
+        objective: Objective::new(0.99)?,
+        costs: Profile::named(Profile::DEFAULT)?.costs,
+        profile_is_given: true,
+    });
+    let mut spec = spec(None)?;
+    spec.sources.truncate(1);
+    spec.sources.first_mut()?.law = law;
+    spec.scale_down.window = Duration::ZERO;
+    spec.bounds = Bounds { min: Replicas::new(2), max: Replicas::new(60) };
+    Some(spec)
+}
+
+/// A swell of an hour under bursts of some minutes, as the metrics of a pool show it; the same at each run.
+fn traffic(tick: u32) -> Traffic {
+    let known = |x: f64| Measurement::new(x);
+    let wave = |ticks: f64| (f64::from(tick) * std::f64::consts::TAU / ticks).sin();
+    let rate = 12.0 + 8.0 * wave(240.0) + 3.0 * wave(17.0) + 1.5 * wave(3.7);
+    let rates = |rate: f64| Rates { over_15s: known(1.1 * rate), over_30s: known(rate), over_60s: known(0.95 * rate) };
+    let lengths = (0..22).map(|power| Bucket { upper: 2f64.powi(power), count: f64::from(22 - power.abs_diff(10)) }).collect();
+    let late = |share: f64| known(share).zip(known(15.0 * rate)).map(|(share, of)| Late { share, of });
+    Traffic {
+        arrivals: rates(rate),
+        prompt_tokens: rates(1000.0 * rate),
+        prompt_variation: known(2.0),
+        prompt_lengths: Some(lengths),
+        finished: known(120.0 * rate).zip(known(24_000.0 * rate)).map(|(requests, output_tokens)| Finished { requests, output_tokens }),
+        median_output: known(150.0),
+        inter_token: known(0.025).zip(known(9000.0)).map(|(mean, count)| InterToken { mean, count }),
+        waiting: known(0.0),
+        kv_capacity: known(350_000.0),
+        kv_used: known(8000.0 * rate),
+        running: known(5.0 * rate),
+        late_ttft: late(0.004),
+        late_tpot: late(0.002),
+    }
+}
+
+fn bench_headroom(c: &mut Criterion) {
+    let Some(spec) = headroom_spec() else { return };
+    for (warmup, ticks, name) in [
+        (100, 482, "full rings"),
+        (100, 483, "full rings, hold chosen"),
+        (480, 482, "full rings, warm-up 480 s"),
+        (480, 483, "full rings, warm-up 480 s, hold chosen"),
+        (3600, 2483, "full rings, warm-up 3600 s, hold chosen"),
+    ] {
+        let mut workload = Workload {
+            replicas: Replicas::new(8),
+            ready: Replicas::new(8),
+            warmup: Some(Duration::from_secs(warmup)),
+            ..Workload::default()
+        };
+        let see = |workload: &Workload, tick| Observation {
+            workload: workload.clone(),
+            readings: vec![Reading::from_number(0.5)],
+            traffic: Some(Box::new(traffic(tick))),
+        };
+        let at = |tick: u32| Time::from_millis(15_000 * i64::from(tick));
+        let mut memory = Memory::default();
+        for tick in 0..ticks {
+            let decision = decide(&spec, &see(&workload, tick), &memory, at(tick));
+            memory = decision.memory;
+            workload.replicas = decision.write.unwrap_or(workload.replicas);
+            workload.ready = workload.replicas;
+        }
+        let seen = see(&workload, ticks);
+        c.bench_function(&format!("decide/headroom, {name}"), |b| {
+            b.iter(|| decide(black_box(&spec), black_box(&seen), black_box(&memory), at(ticks)));
+        });
+    }
+}
+
+criterion_group!(benches, bench, bench_headroom);
 criterion_main!(benches);
