@@ -68,21 +68,19 @@ impl Growth {
 /// The maximum of each whole window of so many values, by doubling: windows of 2, 4, 8, … until two of them cover one.
 fn maxima(values: &[f64], window: usize) -> Vec<f64> {
     let Some(windows) = (values.len() + 1).checked_sub(window) else { return vec![] };
-    let larger = |a: f64, b: f64| if a > b { a } else { b };
-    let mut maxima = values.to_vec();
-    let mut size = 1;
+    let (mut maxima, mut size) = (values.to_vec(), 1);
     while 2 * size <= window {
-        for i in 0..maxima.len() - size {
-            maxima[i] = larger(maxima[i], maxima[i + size]);
-        }
-        maxima.truncate(maxima.len() - size);
+        maxima = larger(&maxima, &maxima[size..]);
         size *= 2;
     }
-    for i in 0..windows {
-        maxima[i] = larger(maxima[i], maxima[i + window - size]);
-    }
+    maxima = larger(&maxima, &maxima[window - size..]);
     maxima.truncate(windows);
     maxima
+}
+
+/// The larger one at each place, as far as both go.
+fn larger(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| if a > b { *a } else { *b }).collect()
 }
 
 #[cfg(test)]
