@@ -73,6 +73,17 @@ pub enum Group {
     Prediction,
 }
 
+/// What one pod states at a scrape.
+#[derive(Clone, Copy, Debug)]
+pub struct PodMeters<'a> {
+    /// Tells the pod from every other of the run.
+    pub id: u64,
+    /// Whether it takes requests; else it finishes those that it has.
+    pub serving: bool,
+    /// What it has counted.
+    pub meters: &'a EngineMeters,
+}
+
 /// The metrics of one run as a policy can know them. What is missing is `None`, and never 0.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -100,17 +111,17 @@ impl Metrics {
         }
     }
 
-    /// Reads the meters of the gateway and of every pod that answers, which are those that serve or are draining.
+    /// Reads the meters of the gateway and of every pod that answers.
     ///
-    /// A pod that is seen first has counted from 0; what one counted after its last scrape is lost.
-    pub fn scrape(&mut self, now: f64, gateway: &GatewayMeters, engines: &[(u64, &EngineMeters)]) {
+    /// A pod that is seen first has counted from 0; what one counted after its last scrape is lost. Of pods that are draining the
+    /// counters count, and the gauges only where requests in flight are their sum.
+    pub fn scrape(&mut self, now: f64, gateway: &GatewayMeters, pods: &[PodMeters<'_>]) {
         let before = self.history.latest_at();
         self.collect_latest(gateway, before, now);
-        self.seen.retain(|id, _| engines.iter().any(|(other, _)| other == id));
+        self.seen.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
         let mut scraped = self.history.next(now, gateway);
-        for (id, meters) in engines {
-            let seen = self.seen.entry(*id).or_default();
-            scraped.add(*id, meters, seen);
+        for pod in pods {
+            scraped.add(pod, self.seen.entry(pod.id).or_default());
         }
         self.history.push(scraped);
     }

@@ -3,7 +3,7 @@
 use llmscaler_engine::{Profile, Replicas};
 
 use crate::capacity;
-use crate::metrics::{Metrics, PipelineSettings};
+use crate::metrics::{Metrics, PipelineSettings, PodMeters};
 use crate::outcome::{Outcome, Recorder};
 use crate::policy::{Policy, View};
 use crate::simulation::{Happening, Simulation};
@@ -120,8 +120,10 @@ impl<'a> Run<'a> {
     }
 
     fn scrape(&mut self, now: f64) {
-        let engines: Vec<_> = self.simulation.engines().collect();
-        self.metrics.scrape(now, self.simulation.gateway_meters(), &engines);
+        let leaving: Vec<u64> = self.simulation.pods().iter().filter(|pod| pod.terminating).map(|pod| pod.id).collect();
+        let state = |(id, meters)| PodMeters { id, serving: !leaving.contains(&id), meters };
+        let pods: Vec<_> = self.simulation.engines().map(state).collect();
+        self.metrics.scrape(now, self.simulation.gateway_meters(), &pods);
     }
 
     fn decide(&mut self, policy: &mut dyn Policy, now: f64) {

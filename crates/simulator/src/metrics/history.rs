@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::PodMeters;
 use crate::meters::Latencies;
 use crate::{EngineMeters, GatewayMeters};
 
@@ -27,14 +28,21 @@ pub(super) struct Scraped {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PodGauges {
     pub id: u64,
+    pub serving: bool,
     pub running: u32,
     pub waiting: u32,
     pub kv_tokens: u64,
 }
 
 impl Scraped {
+    /// The gauges of the pods that take requests.
+    pub fn serving(&self) -> impl Iterator<Item = &PodGauges> {
+        self.pods.iter().filter(|pod| pod.serving)
+    }
+
     /// Adds what a pod has counted since it was `seen`.
-    pub fn add(&mut self, id: u64, meters: &EngineMeters, seen: &mut EngineMeters) {
+    pub fn add(&mut self, pod: &PodMeters<'_>, seen: &mut EngineMeters) {
+        let PodMeters { id, serving, meters } = *pod;
         let total = &mut self.engines;
         for (total, now, seen) in [
             (&mut total.finished, meters.finished, &mut seen.finished),
@@ -55,7 +63,7 @@ impl Scraped {
         ] {
             total.add_growth(now, seen);
         }
-        self.pods.push(PodGauges { id, running: meters.running, waiting: meters.waiting, kv_tokens: meters.kv_tokens });
+        self.pods.push(PodGauges { id, serving, running: meters.running, waiting: meters.waiting, kv_tokens: meters.kv_tokens });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gauges and rates.
 
-use super::history::Scraped;
+use super::history::{PodGauges, Scraped};
 use super::{Group, Metrics};
 
 /// One pod at its worst within a window.
@@ -22,17 +22,17 @@ impl Metrics {
         Some(f64::from(scraped.gateway.queued))
     }
 
-    /// Requests that wait, in the gateway and in pods.
+    /// Requests that wait, in the gateway and in pods which take requests.
     #[must_use]
     pub fn waiting(&self, now: f64) -> Option<f64> {
         let scraped = self.newest(Group::Waiting, now)?;
-        Some(self.held_back(scraped) + scraped.pods.iter().map(|pod| f64::from(pod.waiting)).sum::<f64>())
+        Some(self.held_back(scraped) + scraped.serving().map(|pod| f64::from(pod.waiting)).sum::<f64>())
     }
 
-    /// Requests that run in pods.
+    /// Requests that run in pods which take requests.
     #[must_use]
     pub fn running(&self, now: f64) -> Option<f64> {
-        Some(self.newest(Group::Running, now)?.pods.iter().map(|pod| f64::from(pod.running)).sum())
+        Some(self.newest(Group::Running, now)?.serving().map(|pod| f64::from(pod.running)).sum())
     }
 
     /// Requests that are with pods, running or waiting there.
@@ -53,37 +53,30 @@ impl Metrics {
         if self.misses(Group::InFlight, now) {
             return None;
         }
-        let scrapes = self.history.between(now - seconds, self.horizon(now));
-        let count = scrapes.len();
-        (count > 0).then(|| scrapes.map(|scraped| self.in_flight_at(scraped)).sum::<f64>() / count as f64)
+        mean(self.history.between(now - seconds, self.horizon(now)).map(|scraped| self.in_flight_at(scraped)))
     }
 
-    /// Tokens in the KV caches of all pods.
+    /// Tokens in the KV caches of the pods that take requests.
     #[must_use]
     pub fn kv_used(&self, now: f64) -> Option<f64> {
-        Some(self.newest(Group::Running, now)?.pods.iter().map(|pod| pod.kv_tokens as f64).sum())
+        Some(self.newest(Group::Running, now)?.serving().map(|pod| pod.kv_tokens as f64).sum())
     }
 
     /// Share of the KV cache in use, 0 to 1: the mean of the pods, `None` when there is none.
     #[must_use]
     pub fn kv_usage(&self, now: f64) -> Option<f64> {
-        let pods = &self.newest(Group::Running, now)?.pods;
-        (!pods.is_empty()).then(|| pods.iter().map(|pod| pod.kv_tokens as f64).sum::<f64>() / (self.kv_tokens * pods.len() as f64))
+        mean(self.newest(Group::Running, now)?.serving().map(|pod| pod.kv_tokens as f64 / self.kv_tokens))
     }
 
     /// Saturation of the pool as the llm-d router's utilization detector states it: the mean over the pods of the larger of
     /// waiting ÷ 5 and KV usage ÷ 0.8; 1 when there is no pod.
     #[must_use]
     pub fn pool_saturation(&self, now: f64) -> Option<f64> {
-        let pods = &self.newest(Group::Running, now)?.pods;
-        if pods.is_empty() {
-            return Some(1.0);
-        }
-        let of = |waiting: u32, kv_tokens: u64| (f64::from(waiting) / 5.0).max(kv_tokens as f64 / self.kv_tokens / 0.8);
-        Some(pods.iter().map(|pod| of(pod.waiting, pod.kv_tokens)).sum::<f64>() / pods.len() as f64)
+        let of = |pod: &PodGauges| (f64::from(pod.waiting) / 5.0).max(pod.kv_tokens as f64 / self.kv_tokens / 0.8);
+        Some(mean(self.newest(Group::Running, now)?.serving().map(of)).unwrap_or(1.0))
     }
 
-    /// The pods of the newest scrape, each at its worst within the window of `seconds` that ends `now`, in the order of that scrape.
+    /// The pods that take requests as of the newest scrape, each at its worst within the window of `seconds` that ends `now`, in the order of that scrape.
     #[must_use]
     pub fn pod_peaks(&self, now: f64, seconds: f64) -> Option<Vec<PodPeak>> {
         let newest = self.newest(Group::Running, now)?;
@@ -95,7 +88,7 @@ impl Metrics {
                 ..peak
             })
         };
-        Some(newest.pods.iter().map(|pod| peak(pod.id)).collect())
+        Some(newest.serving().map(|pod| peak(pod.id)).collect())
     }
 
     fn held_back(&self, scraped: &Scraped) -> f64 {
@@ -112,4 +105,9 @@ impl Metrics {
     pub(super) fn in_flight_at(&self, scraped: &Scraped) -> f64 {
         self.held_back(scraped) + self.with_pods_at(scraped)
     }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }

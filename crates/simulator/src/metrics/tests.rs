@@ -28,6 +28,11 @@ fn steady(mut metrics: Metrics, until: u32, per_second: u64) -> Metrics {
     metrics
 }
 
+/// Pods that take requests.
+fn pods<'a>(meters: &[(u64, &'a EngineMeters)]) -> Vec<PodMeters<'a>> {
+    meters.iter().map(|&(id, meters)| PodMeters { id, serving: true, meters }).collect()
+}
+
 fn arrivals(metrics: &Metrics, now: f64) -> [Option<f64>; 3] {
     let rates = metrics.traffic(PROMISED, now).arrivals;
     [rates.over_15s, rates.over_30s, rates.over_60s].map(|rate| rate.map(Measurement::get))
@@ -59,9 +64,9 @@ fn counters_of_pods_add_up_though_pods_come_and_go() {
     let mut metrics = ideal();
     let engine = |finished, tokens| EngineMeters { finished, output_tokens: tokens, ..EngineMeters::default() };
     let gateway = GatewayMeters::default();
-    metrics.scrape(0.0, &gateway, &[(1, &engine(10, 0))]);
-    metrics.scrape(5.0, &gateway, &[(1, &engine(20, 0)), (2, &engine(3, 0))]);
-    metrics.scrape(10.0, &gateway, &[(2, &engine(7, 0))]);
+    metrics.scrape(0.0, &gateway, &pods(&[(1, &engine(10, 0))]));
+    metrics.scrape(5.0, &gateway, &pods(&[(1, &engine(20, 0)), (2, &engine(3, 0))]));
+    metrics.scrape(10.0, &gateway, &pods(&[(2, &engine(7, 0))]));
     let window = metrics.window(Group::Outputs, 10.0, 60.0).unwrap();
     assert_eq!(window.engines_grew(|engine| engine.finished), 10 + 3 + 4);
 }
@@ -70,8 +75,8 @@ fn counters_of_pods_add_up_though_pods_come_and_go() {
 fn without_a_gateway_arrivals_are_what_was_finished_and_what_is_more_in_flight() {
     let mut metrics = metrics(PipelineSettings { gateway: false, ..PipelineSettings::default() });
     let engine = |finished, running, waiting| EngineMeters { finished, running, waiting, ..EngineMeters::default() };
-    metrics.scrape(0.0, &GatewayMeters::default(), &[(1, &engine(0, 4, 0))]);
-    metrics.scrape(10.0, &GatewayMeters { queued: 9, arrivals: 99, ..GatewayMeters::default() }, &[(1, &engine(12, 6, 6))]);
+    metrics.scrape(0.0, &GatewayMeters::default(), &pods(&[(1, &engine(0, 4, 0))]));
+    metrics.scrape(10.0, &GatewayMeters { queued: 9, arrivals: 99, ..GatewayMeters::default() }, &pods(&[(1, &engine(12, 6, 6))]));
     assert_eq!(arrivals(&metrics, 10.0), [Some(2.0); 3]);
     assert_eq!((metrics.queued(10.0), metrics.waiting(10.0), metrics.in_flight(10.0)), (None, Some(6.0), Some(12.0)));
 }
@@ -81,8 +86,8 @@ fn gauges_of_pods() {
     let mut metrics = ideal();
     let engine = |running, waiting, kv_tokens| EngineMeters { running, waiting, kv_tokens, ..EngineMeters::default() };
     let gateway = GatewayMeters { queued: 2, in_flight: 30, ..GatewayMeters::default() };
-    metrics.scrape(0.0, &gateway, &[(1, &engine(9, 7, 315_000)), (2, &engine(1, 0, 0))]);
-    metrics.scrape(5.0, &gateway, &[(1, &engine(10, 4, 175_000)), (3, &engine(20, 0, 35_000))]);
+    metrics.scrape(0.0, &gateway, &pods(&[(1, &engine(9, 7, 315_000)), (2, &engine(1, 0, 0))]));
+    metrics.scrape(5.0, &gateway, &pods(&[(1, &engine(10, 4, 175_000)), (3, &engine(20, 0, 35_000))]));
     assert_eq!(metrics.running(5.0), Some(30.0));
     assert_eq!(metrics.waiting(5.0), Some(6.0));
     assert_eq!(metrics.with_pods(5.0), Some(30.0));
@@ -92,6 +97,20 @@ fn gauges_of_pods() {
     assert!((metrics.pool_saturation(5.0).unwrap() - (0.8 + 0.125) / 2.0).abs() < 1e-12, "4 ÷ 5, and 0.1 ÷ 0.8");
     let peaks = metrics.pod_peaks(5.0, 60.0).unwrap();
     assert_eq!(peaks, [PodPeak { id: 1, kv_usage: 0.9, waiting: 7 }, PodPeak { id: 3, kv_usage: 0.1, waiting: 0 }], "2 has gone");
+}
+
+#[test]
+fn what_drains_is_in_flight_and_counts_but_is_not_the_pool() {
+    let mut metrics = metrics(PipelineSettings { gateway: false, ..PipelineSettings::default() });
+    let drains = |finished| EngineMeters { running: 4, kv_tokens: 350_000, finished, ..EngineMeters::default() };
+    let serves = EngineMeters { running: 6, kv_tokens: 35_000, ..EngineMeters::default() };
+    for (at, finished) in [(0.0, 0), (10.0, 20)] {
+        let drains = PodMeters { id: 1, serving: false, meters: &drains(finished) };
+        metrics.scrape(at, &GatewayMeters::default(), &[drains, PodMeters { id: 2, serving: true, meters: &serves }]);
+    }
+    assert_eq!((metrics.running(10.0), metrics.kv_usage(10.0), metrics.in_flight(10.0)), (Some(6.0), Some(0.1), Some(10.0)));
+    assert_eq!(arrivals(&metrics, 10.0), [Some(2.0); 3]);
+    assert_eq!(metrics.pod_peaks(10.0, 60.0).unwrap().len(), 1);
 }
 
 #[test]
@@ -177,7 +196,7 @@ fn rules_fall_back_to_what_was_measured() {
 fn traffic_of_an_ideal_pipeline() {
     let mut metrics = ideal();
     let engine = EngineMeters::default();
-    metrics.scrape(0.0, &GatewayMeters::default(), &[(1, &engine)]);
+    metrics.scrape(0.0, &GatewayMeters::default(), &pods(&[(1, &engine)]));
     let mut gateway = GatewayMeters { arrivals: 30, prompt_tokens: 9000, finished: 20, output_tokens: 1800, ..GatewayMeters::default() };
     gateway.prompt_length_ideal.observe(200.0, 10);
     gateway.prompt_length_ideal.observe(400.0, 20);
@@ -188,7 +207,7 @@ fn traffic_of_an_ideal_pipeline() {
     let mut engine = EngineMeters { running: 7, waiting: 1, kv_tokens: 5000, cached_tokens: 1500, ..engine };
     engine.inter_token.observe(0.02, 300);
     engine.inter_token.observe(0.05, 100);
-    metrics.scrape(15.0, &gateway, &[(1, &engine)]);
+    metrics.scrape(15.0, &gateway, &pods(&[(1, &engine)]));
     let traffic = metrics.traffic(PROMISED, 15.0);
     let close = |found: Option<Measurement>, expected: f64| {
         let found = found.unwrap().get();
@@ -218,13 +237,13 @@ fn traffic_of_an_ideal_pipeline() {
 #[test]
 fn traffic_of_a_real_pipeline_is_what_engines_observe() {
     let mut metrics = real();
-    metrics.scrape(0.0, &GatewayMeters::default(), &[(1, &EngineMeters::default())]);
+    metrics.scrape(0.0, &GatewayMeters::default(), &pods(&[(1, &EngineMeters::default())]));
     let (mut gateway, mut engine) = (GatewayMeters { arrivals: 30, ..GatewayMeters::default() }, EngineMeters::default());
     gateway.prompt_length_ideal.observe(400.0, 20);
     gateway.ttft.observe(3.5, 4);
     engine.prompt_length.observe(400.0, 3);
     engine.ttft.observe(0.5, 5);
-    metrics.scrape(5.0, &gateway, &[(1, &engine)]);
+    metrics.scrape(5.0, &gateway, &pods(&[(1, &engine)]));
     let traffic = metrics.traffic(PROMISED, 10.0);
     let counted: Vec<(f64, f64)> = traffic.prompt_lengths.unwrap().iter().filter(|b| b.count > 0.0).map(|b| (b.upper, b.count)).collect();
     assert_eq!(counted, [(500.0, 3.0)]);

@@ -2,7 +2,7 @@ use llmscaler_engine::{Bounds, Profile, Replicas};
 
 use super::hpa::default_behavior;
 use super::*;
-use crate::metrics::{Metrics, PipelineSettings, Signal, Values};
+use crate::metrics::{Metrics, PipelineSettings, PodMeters, Signal, Values};
 use crate::{EngineMeters, GatewayMeters, Promised};
 
 const PROMISED: Promised = Promised { ttft: 3.0, tpot: 0.1 };
@@ -18,7 +18,7 @@ fn seen(queued: u32, pods: &[(u32, u32, u64)]) -> Metrics {
     let in_flight = pods.iter().map(|(running, waiting, _)| running + waiting).sum();
     let engines: Vec<EngineMeters> =
         pods.iter().map(|&(running, waiting, kv_tokens)| EngineMeters { running, waiting, kv_tokens, ..EngineMeters::default() }).collect();
-    let engines: Vec<(u64, &EngineMeters)> = (0..).zip(&engines).collect();
+    let engines: Vec<PodMeters<'_>> = (0..).zip(&engines).map(|(id, meters)| PodMeters { id, serving: true, meters }).collect();
     metrics.scrape(0.0, &GatewayMeters { queued, in_flight, ..GatewayMeters::default() }, &engines);
     metrics
 }
