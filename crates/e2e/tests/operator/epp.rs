@@ -17,6 +17,9 @@ const TTFT: [&str; 24] = [
 /// Upper bounds of the buckets of TPOT in seconds, the last of them above any time of these tests.
 const TPOT: [&str; 12] = ["0.0005", "0.00205", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.125", "0.15", "0.2"];
 
+/// Upper bounds of the buckets of the lengths of prompts and answers in tokens.
+const TOKENS: [&str; 12] = ["1", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192"];
+
 /// Latencies in seconds that a pool has when all is well: the P90 of TTFT reads 0.38 s, that of TPOT 0.019 s, a fifth of the promise.
 pub const HEALTHY: (f64, f64) = (0.3, 0.015);
 
@@ -39,6 +42,16 @@ struct State {
     pod: u32,
     /// Requests by latency: TTFT and TPOT in seconds, and how many had them.
     answered: Vec<((f64, f64), f64)>,
+    arrived: Arrived,
+}
+
+/// Requests that have come, and been answered, with the tokens of their prompts and answers.
+#[derive(Default)]
+struct Arrived {
+    requests: f64,
+    /// By length of prompt and answer, and how many had it.
+    prompts: Vec<(f64, f64)>,
+    outputs: Vec<(f64, f64)>,
 }
 
 impl<'a> Epp<'a> {
@@ -64,15 +77,8 @@ impl<'a> Epp<'a> {
 
     /// So many more requests, predicted and answered with these latencies: TTFT and TPOT in seconds.
     pub fn answered(&self, requests: f64, latencies: (f64, f64)) {
-        self.state.lock().unwrap().answered.push((latencies, requests));
-        let all = std::mem::take(&mut self.state.lock().unwrap().answered);
-        let mut merged: Vec<((f64, f64), f64)> = vec![];
-        for (latencies, requests) in all {
-            match merged.iter_mut().find(|(other, _)| *other == latencies) {
-                Some((_, count)) => *count += requests,
-                None => merged.push((latencies, requests)),
-            }
-        }
+        let mut merged = std::mem::take(&mut self.state.lock().unwrap().answered);
+        add(&mut merged, latencies, requests);
         let model = [("model_name", "qwen3-32b"), ("target_model_name", "qwen3-32b")];
         let flow = [("fairness_id", "default-flow"), ("priority", "0")];
         let plugin = [("plugin_name", "predicted-latency-producer"), ("plugin_type", "predicted-latency-producer")];
@@ -86,6 +92,28 @@ impl<'a> Epp<'a> {
         self.histogram("llm_d_epp_request_ttft_seconds", &streamed, &TTFT, &merged, |(ttft, _)| ttft);
         self.histogram("llm_d_epp_request_streaming_tpot_seconds", &measured, &TPOT, &merged, |(_, tpot)| tpot);
         self.state.lock().unwrap().answered = merged;
+    }
+
+    /// So many more requests have come and ended, each with so many tokens in its prompt and in its answer.
+    pub fn arrived(&self, requests: f64, prompt: f64, output: f64) {
+        let arrived = {
+            let mut state = self.state.lock().unwrap();
+            state.arrived.requests += requests;
+            add(&mut state.arrived.prompts, prompt, requests);
+            add(&mut state.arrived.outputs, output, requests);
+            std::mem::take(&mut state.arrived)
+        };
+        let model = [("model_name", "qwen3-32b"), ("target_model_name", "qwen3-32b")];
+        let labels = [&model[..], &[("fairness_id", "default-flow"), ("priority", "0")]].concat();
+        self.set("llm_d_epp_request_total", &labels, arrived.requests);
+        for (name, lengths) in [("llm_d_epp_request_input_tokens", &arrived.prompts), ("llm_d_epp_request_output_tokens", &arrived.outputs)]
+        {
+            let observed: Vec<_> = lengths.iter().map(|(length, count)| ((*length, 0.0), *count)).collect();
+            self.histogram(name, &labels, &TOKENS, &observed, |(length, _)| length);
+            self.set(&format!("{name}_sum"), &labels, lengths.iter().map(|(length, count)| length * count).sum());
+            self.set(&format!("{name}_count"), &labels, lengths.iter().map(|(_, count)| count).sum());
+        }
+        self.state.lock().unwrap().arrived = arrived;
     }
 
     /// Its series end, as those of a pod that is gone.
@@ -127,5 +155,13 @@ impl<'a> Epp<'a> {
         let (pod, instance) = (format!("{SERVICE}-{number}"), format!("10.0.0.{number}:9090"));
         let scraped = [("service", SERVICE), ("pod", &pod), ("instance", &instance), ("job", SERVICE)];
         self.exporter.set(metric, &[&scraped[..], labels].concat(), value);
+    }
+}
+
+/// Counts so many more that are alike.
+fn add<T: PartialEq>(counts: &mut Vec<(T, f64)>, of: T, more: f64) {
+    match counts.iter_mut().find(|(other, _)| *other == of) {
+        Some((_, count)) => *count += more,
+        None => counts.push((of, more)),
     }
 }

@@ -10,6 +10,7 @@ mod epp;
 mod fleet;
 mod full;
 mod guards;
+mod headroom;
 mod kinds;
 mod leadership;
 mod lifecycle;
