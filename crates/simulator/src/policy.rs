@@ -1,6 +1,7 @@
 //! Who decides how large the fleet should be.
 
 mod catalogue;
+mod clairvoyant;
 mod fixed;
 mod hpa;
 mod in_flight;
@@ -14,6 +15,7 @@ mod tests;
 mod wva;
 
 pub use catalogue::{PolicyError, Setting, named, notations};
+pub use clairvoyant::Clairvoyant;
 pub use fixed::Fixed;
 pub use hpa::{Hpa, Metric, Per};
 pub use in_flight::in_flight;

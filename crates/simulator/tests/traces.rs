@@ -1,0 +1,74 @@
+//! The public traces, where the environment variable `LLMSCALER_TRACES` names the folder that has them as
+//! `t_seconds,prompt_tokens,output_tokens` files. They are not part of this repository.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use llmscaler_simulator::workload::{Replay, Setting, TRACES, Trace};
+use llmscaler_simulator::{Arrivals, Request, Workload};
+
+/// The folder of the traces; without one the tests say that they have nothing to look at.
+fn folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("LLMSCALER_TRACES").map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("skipped: LLMSCALER_TRACES names no folder of traces");
+    }
+    folder
+}
+
+fn read(folder: &std::path::Path, name: &str) -> Trace {
+    let path = folder.join(format!("{name}.csv"));
+    Trace::read(name, File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).unwrap()
+}
+
+fn requests(workload: &Workload, seed: u64) -> Vec<Request> {
+    match workload.arrivals(seed) {
+        Arrivals::Open(requests) => requests,
+        Arrivals::Closed(_) => panic!("a trace does not wait for answers"),
+    }
+}
+
+#[test]
+fn traces_have_the_counts_and_lengths_that_are_known_of_them() {
+    let Some(folder) = folder() else { return };
+    for (name, count, minutes, prompt, output) in [
+        ("azure2023_conv", 19_366, 58.0, 1155.0, 211.0),
+        ("azure2023_code", 8_819, 57.0, 2048.0, 28.0),
+        ("mooncake_synthetic", 3_993, 17.0, 15_325.0, 149.0),
+        ("servegen_m-mid_day", 103_335, 1440.0, 373.0, 53.0),
+    ] {
+        let trace = read(&folder, name);
+        let mean =
+            |tokens: fn(&Request) -> u32| trace.requests().iter().map(|request| f64::from(tokens(request))).sum::<f64>() / f64::from(count);
+        assert_eq!(trace.requests().len(), count as usize, "{name}");
+        assert!((trace.seconds() / 60.0 - minutes).abs() <= 0.6, "{name}: {} s", trace.seconds());
+        assert!((mean(|request| request.prompt) - prompt).abs() <= 0.5, "{name}: {}", mean(|request| request.prompt));
+        assert!((mean(|request| request.output) - output).abs() <= 0.5, "{name}: {}", mean(|request| request.output));
+    }
+}
+
+#[test]
+fn presets_scale_them_and_keep_their_minutes() {
+    let Some(folder) = folder() else { return };
+    for preset in TRACES {
+        let trace = read(&folder, preset.trace);
+        let replay = Replay::new(trace.clone(), preset.multiply, preset.shift).unwrap();
+        let workload = Workload::from_trace(replay, Setting::of_trace(preset.trace).unwrap());
+        assert_eq!(workload.name, preset.name);
+        let copies = requests(&workload, 1);
+        assert_eq!(copies.len(), trace.requests().len() * preset.multiply as usize);
+
+        let minutes = (trace.seconds() / 60.0) as usize + 1;
+        let counts = |requests: &[Request]| {
+            let mut counts = vec![0.0; minutes];
+            requests.iter().for_each(|request| counts[(request.at / 60.0) as usize] += 1.0);
+            counts
+        };
+        // A shift moves what is within it of a boundary; within three minutes the counts are those of the trace.
+        let smooth = |counts: Vec<f64>| counts.windows(3).map(|three| three.iter().sum::<f64>()).collect::<Vec<_>>();
+        let (before, after) = (smooth(counts(trace.requests())), smooth(counts(&copies)));
+        let error: f64 = before.iter().zip(&after).map(|(before, after)| (before * preset.multiply - after).abs()).sum();
+        let share = error / after.iter().sum::<f64>();
+        assert!(share < if preset.trace == "azure2023_code" { 0.2 } else { 0.1 }, "{}: {share}", preset.name);
+    }
+}
