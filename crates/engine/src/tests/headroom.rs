@@ -165,6 +165,25 @@ fn z_counts_from_the_next_tick_on() {
     assert_eq!(shown, ["2.1", "2.1", "2.1", "2.1", "2.1", "2.3", "2.6"]);
 }
 
+/// 0.8 s serve 12 870 tokens: 3 % of the prompts are longer, and 3 % of the requests are late for no fault of the fleet.
+#[test]
+fn prompts_that_no_replica_serves_in_time_do_not_raise_z() {
+    let lengths = [(8192.0, 97.0), (65_536.0, 3.0)].map(|(upper, count)| Bucket { upper, count }).to_vec();
+    let late = |share| Some(Late { share: Measurement::new(share).unwrap(), of: Measurement::new(900.0).unwrap() });
+    let z_after = |prompt_lengths: Option<Vec<Bucket>>| {
+        let mut pool = Pool::new(headroom(), 7);
+        let mut last = String::new();
+        for _ in 0..40 {
+            let traffic = Traffic { late_ttft: late(0.03), late_tpot: late(0.0), prompt_lengths: prompt_lengths.clone(), ..requests(60.0) };
+            last = account(&pool.tick(traffic)).to_owned();
+        }
+        last[last.find("(z ").unwrap() + 3..][..3].parse::<f64>().unwrap()
+    };
+    // 35 ticks have taught: 3 × 0.005 each is taken off; without lengths 3 × 0.025 are added.
+    assert!((z_after(Some(lengths)) - (2.05 - 35.0 * 0.015)).abs() < 0.06);
+    assert!(z_after(None) > 3.0);
+}
+
 #[test]
 fn a_fleet_at_its_maximum_teaches_nothing() {
     let late = Late { share: Measurement::new(0.5).unwrap(), of: Measurement::new(900.0).unwrap() };

@@ -21,6 +21,11 @@ fn any_band() -> impl Strategy<Value = Law> {
         .prop_map(|(up, down, clamp, smoothing)| Law::Band(Band::new(up, down, clamp, Some(smoothing)).unwrap()))
 }
 
+/// The one source of a spec that may have a past of its own.
+fn any_slo() -> impl Strategy<Value = Law> {
+    prop_oneof![3 => any_band(), 1 => Just(super::headroom::headroom().sources[0].law)]
+}
+
 fn smooths(spec: &Spec) -> bool {
     spec.sources.iter().any(|source| matches!(source.law, Law::Band(band) if band.smoothing().is_some()))
 }
@@ -42,7 +47,7 @@ fn any_rules() -> impl Strategy<Value = ScalingRules> {
 prop_compose! {
     fn any_spec()(
         laws in prop::collection::vec((any_law(), any::<bool>(), select(vec![0.0, 3.0, -1.0])), 1..4),
-        (band, alone) in (prop::option::of(any_band()), prop::bool::weighted(0.2)),
+        (slo, alone) in (prop::option::of(any_slo()), prop::bool::weighted(0.2)),
         (min, span) in (0..6u32, 0..10u32),
         (window, step, cooldown) in (select(vec![0, 60, 300]), 0..4u32, select(vec![0, 300])),
         behavior in prop::option::of((any_rules(), any_rules()).prop_map(|(up, down)| Behavior { up, down })),
@@ -54,7 +59,7 @@ prop_compose! {
         };
         Spec {
             bounds: bounds(min, min + span),
-            sources: laws.into_iter().filter(|_| !alone || band.is_none()).chain(band.map(|band| (band, false, 0.0))).enumerate().map(source).collect(),
+            sources: laws.into_iter().filter(|_| !alone || slo.is_none()).chain(slo.map(|slo| (slo, false, 0.0))).enumerate().map(source).collect(),
             scale_down: super::window(window, step),
             cooldown: Duration::from_secs(cooldown),
             fallback: fallback.map(|(failure_threshold, replicas)| Fallback { failure_threshold, replicas: Replicas::new(replicas) }),
@@ -169,7 +174,10 @@ proptest! {
         let some: Vec<Reading> = known.iter().map(|i| readings[*i].clone()).collect();
         if !known.is_empty() {
             let without = run(&only, &quiet(replicas), &some, &memory);
-            let (with, without) = (all.write.unwrap_or(all.replicas), without.write.unwrap_or(without.replicas));
+            // The headroom law brings a limit to the step as well.
+            let paced = spec.headroom().is_some() && spec.behavior.is_none();
+            let size = |decision: &Decision| if paced { decision.desired } else { decision.write.unwrap_or(decision.replicas) };
+            let (with, without) = (size(&all), size(&without));
             prop_assert!(with >= without, "{with} with the unknown, {without} without");
         }
     }
