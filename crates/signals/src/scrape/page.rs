@@ -72,6 +72,12 @@ impl Page {
         series.skip(start).take_while(move |(series, _)| series.family == family)
     }
 
+    /// What of it belongs to these families, which are in their order.
+    pub(super) fn only(&self, families: &[u8]) -> Self {
+        let (series, values): (Vec<_>, Vec<_>) = families.iter().flat_map(|&family| self.family(family)).unzip();
+        Self { series: series.into(), values: values.into() }
+    }
+
     /// Bytes that the page occupies, its list of series not counted.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {

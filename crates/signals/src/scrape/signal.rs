@@ -76,7 +76,7 @@ impl Scrape {
     }
 
     /// The sum over the pods.
-    fn total(&self, wanted: &Wanted, row: &Row, now: Time) -> Result<f64, String> {
+    pub(super) fn total(&self, wanted: &Wanted, row: &Row, now: Time) -> Result<f64, String> {
         let parts: Vec<Part<'_, f64>> = self.ready_pods().map(|pod| (pod.name.as_str(), self.share(pod, wanted, row, now))).collect();
         fleet::total(&parts)
     }
@@ -114,7 +114,7 @@ impl Scrape {
     }
 
     /// What the routers say. All must be read: what one of them holds, the others know nothing of.
-    fn routed(&self, wanted: &Wanted, row: &Row, aggregate: Aggregate, now: Time) -> Result<f64, String> {
+    pub(super) fn routed(&self, wanted: &Wanted, row: &Row, aggregate: Aggregate, now: Time) -> Result<f64, String> {
         let mut each = Vec::new();
         for router in self.read_routers() {
             let found = if row.kind == Kind::Counter {

@@ -7,11 +7,28 @@ use super::exposition::Sample;
 use crate::preset::{Kind, Per, Preset, Row, Signal};
 use crate::traffic::{BLOCK_SIZE, BLOCKS, tokens_of};
 
+/// What the headroom law measures over longer than a window, and what proves a zero of it.
+const LASTING: [Signal; 11] = [
+    Signal::Requests,
+    Signal::RunningRequests,
+    Signal::QueuedRequests,
+    Signal::KvCacheTokens,
+    Signal::Prompts,
+    Signal::PromptTokens,
+    Signal::CachedTokens,
+    Signal::PromptLength,
+    Signal::FinishedRequests,
+    Signal::FinishedTokens,
+    Signal::OutputLength,
+];
+
 /// The families that are kept of a page. Of the thousands of lines of an inference server these are some dozens.
 #[derive(Debug)]
 pub(super) struct Wanted {
     families: Vec<Family>,
     by_name: HashMap<String, Vec<Role>>,
+    /// See [`LASTING`]; none unless the headroom law asks.
+    lasting: Vec<u8>,
 }
 
 /// The metric of one signal, under whatever name.
@@ -37,7 +54,7 @@ impl Wanted {
     /// Those of `signals` that the preset has, each under all its names. Of the labels of `match_labels` those count that a row has;
     /// the others are labels that scraping would add, and here it is the address that says whose a page is.
     pub(super) fn new(preset: &'static Preset, signals: &BTreeSet<Signal>, match_labels: &BTreeMap<String, String>) -> Self {
-        let (mut families, mut by_name) = (Vec::new(), HashMap::<_, Vec<_>>::new());
+        let (mut families, mut by_name) = (Vec::<Family>::new(), HashMap::<_, Vec<_>>::new());
         for (row, family) in signals.iter().filter_map(|&signal| preset.row(signal)).zip(0_u8..) {
             let matches = match_labels.iter().filter_map(|(label, value)| {
                 let here = row.renamed.get(label).unwrap_or(label);
@@ -50,7 +67,15 @@ impl Wanted {
             }
             families.push(Family { row, matches: matches.collect() });
         }
-        Self { families, by_name }
+        let of_the_law = signals.contains(&Signal::FinishedRequests);
+        let numbered = families.iter().zip(0_u8..).filter(|(family, _)| of_the_law && LASTING.contains(&family.row.signal));
+        let lasting = numbered.map(|(_, number)| number).collect();
+        Self { families, by_name, lasting }
+    }
+
+    /// The families that are kept for longer than a window, in their order.
+    pub(super) fn lasting(&self) -> &[u8] {
+        &self.lasting
     }
 
     /// What samples of this name are wanted for.
