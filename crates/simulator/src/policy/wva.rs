@@ -1,10 +1,10 @@
 //! The saturation analyzer (version 1) of llm-d's Workload Variant Autoscaler, for one variant.
 //!
-//! Source: `docs/saturation-analyzer.md` of its last version, 0.9.0 (deprecated upstream): every 15 s, from the worst of each replica
-//! within a minute. A replica is saturated at a KV cache usage of 0.80 or with 5 requests waiting. One replica more when those that are
-//! not have on average less than 0.10 of KV cache or 3 requests to spare, unless pods are starting; one fewer when at least two are
-//! not, and the rest would have as much to spare with the load of all. Its desired count is written at once, without the autoscaler
-//! that stands between there.
+//! Source: `docs/saturation-analyzer.md` and the chart of its last version, 0.9.0 (deprecated upstream): every 60 s, from the worst of
+//! each replica within a minute. A replica is saturated at a KV cache usage of 0.80 or with 5 requests waiting. One replica more when
+//! those that are not have on average less than 0.10 of KV cache or 3 requests to spare, unless pods are starting; one fewer when at
+//! least two are not, and the rest would have as much to spare with the load of all. Its count is written at once: the autoscaler that
+//! the chart puts behind it has no windows and takes ten pods a step.
 
 use super::{Policy, Verdict, View};
 use crate::metrics::PodPeak;
@@ -56,7 +56,7 @@ impl Policy for Wva {
     }
 
     fn period(&self) -> f64 {
-        15.0
+        60.0
     }
 
     fn decide(&mut self, view: &View<'_>) -> Verdict {
