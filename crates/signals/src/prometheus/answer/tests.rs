@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::prometheus::{read_number, read_pods, read_series, read_value};
+use crate::prometheus::{read_buckets, read_number, read_pods, read_series, read_value};
 
 const QUERY: &str = r#"avg(vllm:num_requests_waiting{namespace="chat"})"#;
 
@@ -206,6 +206,41 @@ fn no_usable_pod_is_an_error() {
     let scalar = read_pods(QUERY, "chat", 200, &success("scalar", json!([1, "3"]))).unwrap_err();
     assert!(scalar.to_string().contains("one series per pod"), "{scalar}");
     assert!(read_pods(QUERY, "chat", 503, &one("1")).is_err());
+}
+
+fn bucket_counts(result: Value) -> Result<Vec<(f64, f64)>, String> {
+    let read = read_buckets("q", 200, &success("vector", result)).map_err(|why| why.cause().to_string());
+    read.map(|buckets| buckets.into_iter().map(|bucket| (bucket.upper, bucket.count)).collect())
+}
+
+#[test]
+fn buckets_come_lowest_first_and_the_malformed_are_dropped() {
+    let found = bucket_counts(json!([
+        {"metric": {"le": "+Inf"}, "value": [1, "9"]},
+        {"metric": {"le": "10.0"}, "value": [1, "7.5"]},
+        {"metric": {"le": "2"}, "value": [1, "0"]},
+        {"metric": {"le": "2.0"}, "value": [1, "3"]},
+        {"metric": {"le": "ten"}, "value": [1, "1"]},
+        {"metric": {"le": "NaN"}, "value": [1, "1"]},
+        {"metric": {"pod": "a"}, "value": [1, "1"]},
+        {"metric": {"le": "5"}, "value": [1, 4]},
+        {"metric": {"le": "5"}},
+    ]));
+    assert_eq!(found, Ok(vec![(2.0, 0.0), (2.0, 3.0), (10.0, 7.5), (f64::INFINITY, 9.0)]));
+}
+
+#[test]
+fn what_is_no_histogram_is_an_error() {
+    let with = |le: &str, value: &str| json!([{"metric": {"le": le}, "value": [1, value]}, {"metric": {"le": "+Inf"}, "value": [1, "9"]}]);
+    let mut said: Vec<String> = [with("1", "NaN"), with("1", "-1"), with("1", "+Inf"), with("+Inf", "9"), json!([])]
+        .into_iter()
+        .chain([json!([{"metric": {"le": "1"}, "value": [1, "2"]}]), json!([{"metric": {}, "value": [1, "2"]}])])
+        .map(|result| bucket_counts(result).unwrap_err())
+        .collect();
+    let scalar = read_buckets("q", 200, &success("scalar", json!([1, "2"]))).unwrap_err();
+    said.push(scalar.cause().to_string());
+    said.push(read_buckets("q", 200, br#"{"status":"error","error":"timeout"}"#).unwrap_err().cause().to_string());
+    insta::assert_snapshot!(said.join("\n"));
 }
 
 fn json_value() -> impl Strategy<Value = Value> {
