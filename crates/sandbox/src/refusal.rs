@@ -1,0 +1,149 @@
+//! What the API server answers when it does not do what it was asked.
+
+use serde_json::{Value, json};
+
+use crate::resources::Resource;
+
+/// A refusal, in the form of a `Status` of apimachinery.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    pub details: Value,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    /// `FieldValueInvalid`, `FieldValueRequired`, …
+    pub reason: &'static str,
+    /// `spec.metrics[0].target`.
+    pub field: String,
+    /// What follows the field: `Invalid value: "object": why`.
+    pub text: String,
+}
+
+impl FieldError {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl AsRef<str>) -> Self {
+        Self { reason: "FieldValueInvalid", field: field.into(), text: format!("Invalid value: {value}: {}", why.as_ref()) }
+    }
+
+    /// Whether the server gives up on the rules beyond the schema because of it.
+    pub(crate) fn blocks_rules(&self) -> bool {
+        matches!(self.reason, "FieldValueRequired" | "FieldValueTooLong" | "FieldValueTooMany" | "FieldValueTypeInvalid")
+    }
+}
+
+impl Refusal {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: json!({}) }
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.details = json!({"name": name, "group": resource.group, "kind": resource.plural});
+        self
+    }
+
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", resource.qualified())).about(resource, name)
+    }
+
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} {name:?} already exists", resource.qualified())).about(resource, name)
+    }
+
+    pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// Others own fields that are applied: `causes` are (whose, path).
+    pub(crate) fn apply_conflict(causes: &[(String, String)]) -> Self {
+        let message = match causes {
+            [(manager, path)] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),
+            _ => {
+                let mut managers: Vec<&String> = causes.iter().map(|(manager, _)| manager).collect();
+                managers.sort();
+                managers.dedup();
+                let paths = |manager: &String| {
+                    causes.iter().filter(|(other, _)| other == manager).map(|(_, path)| format!("\n- {path}")).collect::<String>()
+                };
+                let parts: Vec<String> =
+                    managers.into_iter().map(|manager| format!("conflicts with {manager}:{}", paths(manager))).collect();
+                format!("Apply failed with {} conflicts: {}", causes.len(), parts.join("\n"))
+            }
+        };
+        let cause = |(manager, path): &(String, String)| json!({"reason": "FieldManagerConflict", "message": format!("conflict with {manager}"), "field": path});
+        let causes: Vec<Value> = causes.iter().map(cause).collect();
+        Self { details: json!({"causes": causes}), ..Self::new(409, "Conflict", message) }
+    }
+
+    pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+        let line = |error: &FieldError| format!("{}: {}", error.field, error.text);
+        let list = match errors {
+            [one] => line(one),
+            _ => format!("[{}]", errors.iter().map(line).collect::<Vec<_>>().join(", ")),
+        };
+        let kind = if resource.group.is_empty() { resource.kind.clone() } else { format!("{}.{}", resource.kind, resource.group) };
+        let causes: Vec<Value> =
+            errors.iter().map(|error| json!({"reason": error.reason, "message": error.text, "field": error.field})).collect();
+        let details = json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes});
+        Self { details, ..Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {list}")) }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    pub(crate) fn unsupported_media_type(given: &str, accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}; it was {given:?}");
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_old(asked: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    pub(crate) fn expired_continue() -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without \
+                       the continue parameter.";
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_large(asked: u64, current: u64) -> Self {
+        let mut refusal = Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"));
+        refusal.details =
+            json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
+        refusal
+    }
+
+    pub(crate) fn too_many_requests(retry_after: u32) -> Self {
+        let message = "Too many requests, please try again later.";
+        Self { details: json!({"retryAfterSeconds": retry_after}), ..Self::new(429, "TooManyRequests", message) }
+    }
+
+    pub(crate) fn internal(why: &str) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
+    }
+
+    /// As an object.
+    pub(crate) fn status(&self) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "reason": self.reason,
+            "details": self.details, "code": self.code})
+    }
+}

@@ -1,0 +1,272 @@
+//! The API as something that can be asked: in memory or over HTTP.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Request as HttpRequest, Response, StatusCode, header};
+use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::api::{Answer, Api};
+use crate::faults::{Fault, Faults};
+use crate::journal::Call;
+use crate::refusal::Refusal;
+use crate::request::{Ask, Request};
+use crate::watch::Watch;
+
+/// How often a watch that asks for bookmarks gets one.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+
+/// How many calls are remembered.
+const CALLS: usize = 100_000;
+
+/// A Kubernetes API in this process. Clones are the same API.
+#[derive(Clone)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    api: Mutex<Api>,
+    /// The newest version.
+    changed: watch::Sender<u64>,
+    /// Moves when all watches are to break off.
+    cut: watch::Sender<u64>,
+    faults: Faults,
+    calls: Mutex<VecDeque<Call>>,
+    started: (Timestamp, Instant),
+}
+
+impl Sandbox {
+    /// An API with the namespaces of a new cluster, a node called `sandbox`, and the definition of `LLMScaler`.
+    ///
+    /// # Errors
+    /// The definition has no JSON form, which is not known to happen.
+    pub fn new() -> serde_json::Result<Self> {
+        let now = Timestamp::now();
+        let shared = Shared {
+            api: Mutex::new(Api::new(&llmscaler_api::definition()?, now)),
+            changed: watch::Sender::new(0),
+            cut: watch::Sender::new(0),
+            faults: Faults::default(),
+            calls: Mutex::default(),
+            started: (now, Instant::now()),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The time of its timestamps: it goes on with tokio's clock, and so stands still where that is paused.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let (at, since) = self.shared.started;
+        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        at.saturating_add(passed).unwrap_or(at)
+    }
+
+    /// What is to go wrong.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// Breaks all watches off.
+    pub fn cut_watches(&self) {
+        self.shared.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Forgets all past changes: whoever resumes a watch from an older version than the newest gets 410.
+    pub fn forget_changes(&self) {
+        self.lock().store.forget();
+    }
+
+    /// The calls since the last time this was asked, the newest 100,000 at most.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+
+    /// Moves with each change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    /// A client of it in memory, without sockets, so that time can be paused. Its default namespace is `default`.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        let sandbox = self.clone();
+        let service = tower::service_fn(move |request: HttpRequest<kube::client::Body>| {
+            let sandbox = sandbox.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap_or_default().to_vec();
+                Ok::<_, Infallible>(sandbox.handle(Request::new(head.method, &head.uri, &head.headers, body)).await)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Works on the objects themselves.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Api, Timestamp) -> R) -> R {
+        let mut api = self.lock();
+        let result = work(&mut api, self.now());
+        let version = api.store.version();
+        drop(api);
+        self.shared.changed.send_if_modified(|seen| std::mem::replace(seen, version) != version);
+        result
+    }
+
+    /// Answers a request, or lets it go wrong.
+    pub(crate) async fn handle(&self, mut request: Request) -> Response<Body> {
+        let ask = request.ask().and_then(Result::ok);
+        let fault = ask.as_ref().and_then(|ask| self.shared.faults.take(ask));
+        let mut cut_after = None;
+        match (fault, &ask) {
+            (Some(Fault::Hang), _) => pending().await,
+            (Some(Fault::Slow(time)), _) => sleep(time).await,
+            (Some(Fault::CutWatch { after }), _) => cut_after = Some(after),
+            (Some(Fault::StaleList { behind }), _) => self.make_stale(&mut request, behind),
+            (Some(fault), Some(ask)) => {
+                if let Some(answer) = self.fails(fault, ask, &request) {
+                    return self.response(Some(ask), &request, answer, None);
+                }
+            }
+            _ => {}
+        }
+        let answer = self.with(|api, now| api.respond(&request, now));
+        self.response(ask.as_ref(), &request, answer, cut_after)
+    }
+
+    /// The answer of a request that goes wrong at once.
+    fn fails(&self, fault: Fault, ask: &Ask, request: &Request) -> Option<Answer> {
+        let name = ask.name.as_deref().unwrap_or_default();
+        let refusal = match fault {
+            Fault::Conflict => Refusal::modified(ask.resource, name),
+            Fault::TooManyRequests { retry_after } => Refusal::too_many_requests(retry_after),
+            Fault::InternalError => Refusal::internal("the sandbox was asked to fail"),
+            Fault::LostAnswer => {
+                let _ = self.with(|api, now| api.respond(request, now));
+                Refusal::internal("the sandbox was asked to lose the answer")
+            }
+            Fault::Gone => {
+                let refusal = self.with(|api, _| Refusal::too_old(1, api.store.version()));
+                let answer = self.with(|api, now| api.respond(request, now));
+                return Some(match answer {
+                    Answer::Watch(mut watch) => {
+                        watch.fail(&refusal);
+                        Answer::Watch(watch)
+                    }
+                    _ => refusal.into(),
+                });
+            }
+            Fault::Hang | Fault::Slow(_) | Fault::CutWatch { .. } | Fault::StaleList { .. } => return None,
+        };
+        Some(refusal.into())
+    }
+
+    fn make_stale(&self, request: &mut Request, behind: u64) {
+        let (newest, oldest) = self.with(|api, _| (api.store.version(), api.store.oldest()));
+        request.set_param("resourceVersion", newest.saturating_sub(behind).max(oldest).to_string());
+        request.set_param("resourceVersionMatch", "Exact".to_owned());
+    }
+
+    fn response(&self, ask: Option<&Ask>, request: &Request, answer: Answer, cut_after: Option<Duration>) -> Response<Body> {
+        let (code, body, retry_after) = match answer {
+            Answer::Object(code, object) => {
+                let retry = object["details"]["retryAfterSeconds"].as_u64().filter(|_| code == 429);
+                (code, Body::from(object.to_string()), retry)
+            }
+            Answer::Text(code, text) => (code, Body::from(text), None),
+            Answer::Watch(watch) => (200, Body::from_stream(self.clone().stream(*watch, cut_after)), None),
+        };
+        self.record(ask, request, code);
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    fn record(&self, ask: Option<&Ask>, request: &Request, code: u16) {
+        let Some(ask) = ask else { return };
+        let mut calls = self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() == CALLS {
+            calls.pop_front();
+        }
+        calls.push_back(Call::new(ask, request.field_manager(), self.now(), code));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Api> {
+        self.shared.api.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of a watch.
+    fn stream(self, watch: Watch, cut_after: Option<Duration>) -> impl Stream<Item = Result<String, io::Error>> + Send + 'static {
+        let now = Instant::now();
+        let state = Streaming {
+            changed: self.shared.changed.subscribe(),
+            cut: self.shared.cut.subscribe(),
+            cut_at: cut_after.map(|after| now + after),
+            end: now + watch.timeout,
+            mark: now + BOOKMARKS,
+            sandbox: self,
+            watch,
+            broken: false,
+        };
+        futures::stream::unfold(state, Streaming::line)
+    }
+}
+
+/// A watch that is being answered.
+struct Streaming {
+    sandbox: Sandbox,
+    watch: Watch,
+    changed: watch::Receiver<u64>,
+    cut: watch::Receiver<u64>,
+    cut_at: Option<Instant>,
+    end: Instant,
+    mark: Instant,
+    broken: bool,
+}
+
+impl Streaming {
+    async fn line(mut self) -> Option<(Result<String, io::Error>, Self)> {
+        while !self.broken {
+            self.changed.borrow_and_update();
+            let now = self.sandbox.now();
+            let event = self.watch.next(&self.sandbox.lock(), now);
+            if let Some(event) = event {
+                return Some((Ok(format!("{event}\n")), self));
+            }
+            if self.watch.is_over() {
+                return None;
+            }
+            let cut_at = self.cut_at;
+            tokio::select! {
+                _ = self.changed.changed() => {}
+                () = sleep_until(self.end) => return None,
+                () = sleep_until(self.mark), if self.watch.bookmarks => {
+                    self.watch.mark();
+                    self.mark += BOOKMARKS;
+                }
+                _ = self.cut.changed() => self.broken = true,
+                () = sleep_until(cut_at.unwrap_or(self.end)), if cut_at.is_some() => self.broken = true,
+            }
+            if self.broken {
+                let error = io::Error::new(io::ErrorKind::ConnectionReset, "the sandbox cut the watch");
+                return Some((Err(error), self));
+            }
+        }
+        None
+    }
+}
