@@ -316,7 +316,7 @@ fn read(scrape: &Scrape, question: &Question, now: Time) -> Answer {
         Question::Slo(slo) => {
             let latency = |asked: &Option<LatencyQuestion>, which| asked.as_ref().map(|_| scrape.latency(which, slo.quantile, now));
             let (ttft, tpot) = (latency(&slo.ttft, Latency::Ttft), latency(&slo.tpot, Latency::Tpot));
-            let traffic = None;
+            let traffic = slo.traffic.as_ref().map(|traffic| Box::new(scrape.traffic(&traffic.promised, now)));
             Answer { reading: saturation(slo, ttft.as_ref(), tpot.as_ref()), traffic }
         }
         Question::Unanswerable(why) => Reading::unknown(why.clone()).into(),
@@ -336,4 +336,27 @@ async fn timed(context: &Context, namespace: &str, name: &str, ask: impl Future<
     let answer = ask.await;
     context.metrics.source(namespace, name, started.elapsed().as_secs_f64(), !answer.reading.is_unknown());
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use llmscaler_api::parse_json;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pages_are_kept_for_what_the_strategy_measures_and_no_more() {
+        let signals = |strategy: &str| {
+            let spec = json!({"targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x"}, "minReplicas": 1, "maxReplicas": 8,
+                "metricProvider": "Scrape", "preset": {"name": "vLLM"}, "slo": {"strategy": strategy, "ttft": "3s", "tpot": "100ms"}});
+            let object = json!({"apiVersion": "autoscaling.modelsphere.dev/v1alpha1", "kind": "LLMScaler",
+                "metadata": {"name": "x", "namespace": "serving"}, "spec": spec});
+            let scaler = parse_json(object).unwrap().parse().unwrap();
+            plan(&scaler, &questions(&scaler, "serving")).unwrap().0.signals
+        };
+        let latencies = [Signal::PredictedTtft, Signal::Ttft, Signal::PredictedTpot, Signal::Tpot];
+        assert_eq!(signals("Band"), latencies);
+        assert_eq!(signals("Headroom"), [&latencies[..], &TRAFFIC_SIGNALS].concat());
+    }
 }
