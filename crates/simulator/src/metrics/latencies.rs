@@ -10,7 +10,8 @@ use crate::{Counts, Promised, Samples};
 /// Whose latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Those that were predicted when requests were routed: they show what has yet to come.
+    /// Those that the gateway predicted when it routed requests: they show what has yet to come. Without a gateway nobody predicts, and
+    /// they are those that requests had.
     Predicted,
     /// Those that requests had.
     Measured,
@@ -43,6 +44,8 @@ impl Metrics {
     /// was no such latency, as it is in Prometheus; `None` where the group is missing.
     #[must_use]
     pub fn latencies(&self, quantile: Quantile, now: f64) -> Option<Promised> {
+        let signal = if self.settings.gateway { quantile.signal } else { Signal::Measured };
+        let quantile = Quantile { signal, ..quantile };
         let group = match quantile.signal {
             Signal::Measured => Group::Latency,
             Signal::Predicted => Group::Prediction,

@@ -159,6 +159,8 @@ fn a_quantile_of_values_and_of_buckets() {
     assert!((bucketed.tpot - 0.038).abs() < 1e-12, "whatever the true value: {}", bucketed.tpot);
     let measured = metrics.latencies(Quantile { signal: Signal::Measured, ..P90 }, 15.0).unwrap();
     assert!(measured.ttft.is_nan() && measured.tpot.is_nan(), "nothing was measured");
+    let alone = Metrics { settings: PipelineSettings { gateway: false, ..PipelineSettings::default() }, ..metrics.clone() };
+    assert!(alone.latencies(P90, 15.0).unwrap().tpot.is_nan(), "nobody predicts");
     let none = metrics.latencies(Quantile { values: Values::Exact, ..P90 }, 100.0).unwrap();
     assert!(none.ttft.is_nan(), "all are older than a minute");
 }
