@@ -1,4 +1,4 @@
-use llmscaler_engine::{Bounds, Profile, Replicas};
+use llmscaler_engine::{Bounds, Profile, Reading, Replicas};
 
 use super::hpa::default_behavior;
 use super::*;
@@ -234,6 +234,24 @@ fn ours_names_the_coldest_pods() {
         verdict = ratio.decide(&View { pods: &pods, ..view(&metrics, now, 3, 3) });
     }
     assert_eq!((verdict.write, verdict.victims.as_slice()), (Some(2), &[7][..]), "{}", verdict.why);
+}
+
+#[test]
+fn what_sources_read() {
+    // Held back 4; two pods with 10 and 20 running, 6 and 0 waiting, half and a tenth of 350,000 tokens in use.
+    let (metrics, gone) = (seen(4, &[(10, 6, 175_000), (20, 0, 35_000)]), metrics(1.0));
+    for (measure, expected) in [
+        (Measure::Total(Gauge::Queued), 4.0),
+        (Measure::Total(Gauge::Waiting), 10.0),
+        (Measure::Total(Gauge::InFlight), 40.0),
+        (Measure::PerReplica(Gauge::Running), 15.0),
+        (Measure::PerReplica(Gauge::KvTokens), 105_000.0),
+        (Measure::KvUsage, 0.3),
+    ] {
+        let Reading::Value(value) = measure.read(&view(&metrics, 0.0, 3, 2)) else { panic!("{measure:?}") };
+        assert!((value.get() - expected).abs() < 1e-9, "{measure:?}: {value}");
+        assert!(measure.read(&view(&gone, 0.0, 3, 2)).is_unknown(), "{measure:?}");
+    }
 }
 
 #[test]
