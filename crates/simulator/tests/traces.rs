@@ -1,8 +1,10 @@
 //! The public traces, where the environment variable `LLMSCALER_TRACES` names the folder that has them as
 //! `t_seconds,prompt_tokens,output_tokens` files. They are not part of this repository.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "what helps a test may fail it, and says when it does nothing")]
+
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use llmscaler_simulator::workload::{Replay, Setting, TRACES, Trace};
 use llmscaler_simulator::{Arrivals, Request, Workload};
@@ -16,7 +18,7 @@ fn folder() -> Option<PathBuf> {
     folder
 }
 
-fn read(folder: &std::path::Path, name: &str) -> Trace {
+fn read(folder: &Path, name: &str) -> Trace {
     let path = folder.join(format!("{name}.csv"));
     Trace::read(name, File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).unwrap()
 }

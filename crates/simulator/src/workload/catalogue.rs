@@ -10,8 +10,9 @@ use crate::Promised;
 
 pub(super) const NAMES: [&str; 8] = ["ramp", "ramp-warm", "ramp-closed", "short", "rday", "rburst", "lday", "lramp"];
 
-/// The context that models of the day are served with; no prompt and no answer is longer.
-const CONTEXT: u32 = 131_072;
+/// No prompt and no answer is longer. Where tails are cut is not in the account; at this length fleets of fixed requests per replica come
+/// nearest to its figures on long prompts.
+const CONTEXT: u32 = 200_000;
 
 const DAY: f64 = 86_400.0;
 
@@ -99,8 +100,10 @@ fn poisson(curve: Curve, lengths: Lengths) -> Shape {
     Shape::Open(Open { curve, noise: None, batch: 1, lengths })
 }
 
+/// The lowest and highest rates are in the account, the course between them is not: nights are as much longer than days here that fleets
+/// of fixed requests per replica cost what it says.
 fn swell(low: f64, high: f64, period: f64, seconds: f64) -> Curve {
-    Curve::Swell { low, high, period, seconds }
+    Curve::Swell { low, high, period, power: 1.5, seconds }
 }
 
 fn steps(steps: &[(f64, f64)]) -> Curve {
@@ -149,8 +152,8 @@ fn long_chat() -> Lengths {
     Lengths { prompt, output: Length::LogNormal { median: 250.0, sigma: 0.8, max: CONTEXT } }
 }
 
-/// Two swells of six times in eight hours, on which bursts ride, requests in pairs. The level is not in the account: 2 to 12 per second,
-/// for which fleets of the size it reports are needed; start as for the day.
+/// Two swells of six times in eight hours, on which bursts ride, requests in pairs. The level is not in the account: from 2 to 12 per
+/// second fleets of fixed requests per replica cost what it says, or up to a tenth more. Start as for the day.
 fn rburst() -> Shape {
     let curve = swell(2.0, 12.0, DAY / 6.0, DAY / 3.0);
     Shape::Open(Open { curve, noise: Some(Noise { sd: 0.35, correlation: 300.0 }), batch: 2, lengths: reasoning() })
@@ -229,7 +232,8 @@ mod tests {
     #[test]
     fn reasoning_has_the_moments_of_the_account() {
         let day = requests("rday", 1);
-        near(day.len() as f64, 4.5 * DAY, 0.01);
+        // The mean of ((1 − cos)/2)^1.5 is 4/(3π).
+        near(day.len() as f64, (1.0 + 7.0 * 4.0 / (3.0 * std::f64::consts::PI)) * DAY, 0.01);
         near(mean(day.iter().map(|request| request.prompt)), 1300.0, 0.03);
         near(quantile(day.iter().map(|request| request.prompt), 0.5), 190.0, 0.05);
         near(quantile(day.iter().map(|request| request.prompt), 0.99), 22_000.0, 0.05);
@@ -240,7 +244,7 @@ mod tests {
     #[test]
     fn long_chat_has_the_moments_of_the_account() {
         let day = requests("lday", 1);
-        near(day.len() as f64, 3.375 * DAY, 0.01);
+        near(day.len() as f64, (0.75 + 5.25 * 4.0 / (3.0 * std::f64::consts::PI)) * DAY, 0.01);
         near(mean(day.iter().map(|request| request.prompt)), 12_000.0, 0.03);
         near(quantile(day.iter().map(|request| request.prompt), 0.99), 85_000.0, 0.05);
         near(mean(day.iter().map(|request| request.output)), 345.0, 0.03);
@@ -270,9 +274,9 @@ mod tests {
     fn a_description_has_all_that_matters() {
         assert_eq!(
             named("rburst").unwrap().describe(),
-            "rburst: 8 h of 2 to 12 requests/s, a sine of 4 h times a noise of sd 0.35 that lasts 5 min, Poisson in batches of 2; prompts \
-             90% lognormal(median 160, sigma 1.00) up to 131072 and 10% lognormal(median 7000, sigma 0.90) up to 131072, answers \
-             lognormal(median 800, sigma 1.12) up to 131072 tokens; promised 2 s to the first token and 100 ms per token; 1 to 30 replicas \
+            "rburst: 8 h of 2 to 12 requests/s and back in 4 h, a sine to the power of 1.5, times a noise of sd 0.35 that lasts 5 min, Poisson in batches of 2; prompts \
+             90% lognormal(median 160, sigma 1.00) up to 200000 and 10% lognormal(median 7000, sigma 0.90) up to 200000, answers \
+             lognormal(median 800, sigma 1.12) up to 200000 tokens; promised 2 s to the first token and 100 ms per token; 1 to 30 replicas \
              from 4"
         );
         let trace = crate::workload::Trace::read("azure2023_code", &b"t_seconds,prompt_tokens,output_tokens\n90,1,1\n0,1,1\n"[..]).unwrap();

@@ -21,7 +21,7 @@ pub enum Curve {
         /// How long it lasts.
         seconds: f64,
     },
-    /// A sine from its lowest value up and down again.
+    /// From its lowest value up and down again: low + (high − low) ((1 − cos)/2)^power.
     Swell {
         /// Requests per second at the start and after each period.
         low: f64,
@@ -29,6 +29,8 @@ pub enum Curve {
         high: f64,
         /// Seconds from low to low.
         period: f64,
+        /// 1 is a sine; above 1 the lows are longer than the highs.
+        power: f64,
         /// How long it lasts.
         seconds: f64,
     },
@@ -93,9 +95,9 @@ impl Curve {
                 })
                 .collect(),
             Self::Ramp { from, to, seconds } => sampled(seconds, |at| from + (to - from) * at / seconds),
-            Self::Swell { low, high, period, seconds } => {
-                let half = (high - low) / 2.0;
-                sampled(seconds, |at| low + half * (1.0 - (std::f64::consts::TAU * at / period).cos()))
+            Self::Swell { low, high, period, power, seconds } => {
+                let share = |at: f64| f64::midpoint(1.0, -(std::f64::consts::TAU * at / period).cos());
+                sampled(seconds, |at| low + (high - low) * share(at).powf(power))
             }
             Self::OnOff { low, high, on, off, seconds } => {
                 let mut random = random::stream(seed, "bursts");

@@ -47,7 +47,7 @@ impl fmt::Display for Open {
         let Self { curve, noise, batch, lengths } = self;
         write!(f, "{} of {curve}", Span(curve.seconds()))?;
         if let Some(Noise { sd, correlation }) = noise {
-            write!(f, " times a noise of sd {sd} that lasts {}", Span(*correlation))?;
+            write!(f, ", times a noise of sd {sd} that lasts {}", Span(*correlation))?;
         }
         match batch {
             1 => write!(f, ", Poisson")?,
@@ -65,7 +65,10 @@ impl fmt::Display for Curve {
                 write!(f, "{} requests/s", rates.join(", "))
             }
             Self::Ramp { from, to, .. } => write!(f, "{from} to {to} requests/s in a straight line"),
-            Self::Swell { low, high, period, .. } => write!(f, "{low} to {high} requests/s, a sine of {}", Span(*period)),
+            Self::Swell { low, high, period, power, .. } => {
+                write!(f, "{low} to {high} requests/s and back in {}", Span(*period))?;
+                if *power == 1.0 { write!(f, ", a sine") } else { write!(f, ", a sine to the power of {power}") }
+            }
             Self::OnOff { low, high, on, off, .. } => {
                 write!(f, "{low} requests/s with bursts of {high} requests/s for {} every {}, exponential", Span(*on), Span(on + off))
             }

@@ -1,23 +1,4 @@
 //! Traffic and lengths as one writes them on a command line.
-//!
-//! | traffic | requests per second |
-//! |---|---|
-//! | `constant:rate=5,seconds=1h` | always the same |
-//! | `steps:2x330,4x6m,6x6m` | one rate after the other, each for a time |
-//! | `ramp:from=5,to=10,seconds=1h` | in a straight line |
-//! | `day:low=1,high=8` | a sine from low to high and back; `period` and `seconds` are 24 h, `noise` is 0.1 |
-//! | `bursts:rate=5,seconds=2h` | wanders about a mean; `noise` is 0.35 |
-//! | `on-off:low=1,high=20,on=1m,off=5m,seconds=1h` | silence and bursts in turn, exponential |
-//! | `users:64x6m,128x6m` | as many as so many users make, who think for `think` (2 s) after each answer |
-//!
-//! All but `users` take `noise`, the standard deviation of the logarithm of a wandering factor on the rate, `correlation`, how long it
-//! lasts (5 min), and `batch`, how many requests come at once (1). Times are seconds, or have a unit: `90`, `90s`, `5m`, `24h`.
-//!
-//! | length | tokens |
-//! |---|---|
-//! | `400` | always the same |
-//! | `normal:mean=4000,sd=300` | normal; `min` is 1, `max` 131072 |
-//! | `lognormal:median=250,sigma=0.8` or `lognormal:mean=345,sd=325` | lognormal; `max` is 131072 |
 
 use std::str::FromStr;
 
@@ -25,8 +6,27 @@ use thiserror::Error;
 
 use super::{Closed, Curve, LONGEST, Length, Lengths, MOST_REQUESTS, Noise, Open, Setting, Shape, Step, Workload};
 
+/// Traffic by example, and what it is.
+const TRAFFIC: [(&str, &str); 7] = [
+    ("constant:rate=5,seconds=1h", "always so many requests per second"),
+    ("steps:2x330,4x6m,6x6m", "one rate after the other, each for a time"),
+    ("ramp:from=5,to=10,seconds=1h", "from one rate to another in a straight line"),
+    ("day:low=1,high=8", "a sine from low to high and back; period 24h, seconds one period, noise 0.1, power 1 (above 1: longer nights)"),
+    ("bursts:rate=5,seconds=2h", "a rate that wanders about its mean; noise 0.35"),
+    ("on-off:low=1,high=20,on=1m,off=5m,seconds=1h", "silence and bursts in turn, of exponential lengths"),
+    ("users:64x6m,128x6m", "what so many users ask who wait for each answer; think 2s"),
+];
+
+/// Lengths by example, and what they are.
+const LENGTHS: [(&str, &str); 4] = [
+    ("400", "always so many tokens"),
+    ("normal:mean=4000,sd=300", "normal; min 1, max 200000"),
+    ("lognormal:median=250,sigma=0.8", "lognormal by median and sigma of the logarithm; max 200000"),
+    ("lognormal:mean=345,sd=325", "lognormal by mean and standard deviation; max 200000"),
+];
+
 /// Longest prompt or answer where none is given.
-const USUAL_MOST_TOKENS: f64 = 131_072.0;
+const USUAL_MOST_TOKENS: f64 = 200_000.0;
 
 /// Why traffic or a length cannot be understood.
 #[derive(Debug, Error, PartialEq)]
@@ -39,12 +39,28 @@ pub struct NotationError {
 impl Workload {
     /// A workload of the given traffic, such as `steps:2x330,4x360`; the text is its name.
     ///
+    /// What can be written is in [`Workload::notations`]. All but `users` take three things more: `noise`, the standard deviation of
+    /// the logarithm of a factor that wanders; `correlation`, how long that lasts (5m); `batch`, how many requests come at once (1).
+    /// Times are seconds or have a unit: `90`, `90s`, `5m`, `24h`.
+    ///
     /// # Errors
-    /// Where the text is none of those that the documentation lists, or has numbers that cannot be.
+    /// Where the text is nothing of this, or has numbers that cannot be.
     pub fn drawn(traffic: &str, lengths: Lengths, setting: Setting) -> Result<Self, NotationError> {
         let shape = shape(traffic, lengths).map_err(|problem| NotationError { text: traffic.to_owned(), problem })?;
         let Setting { promised, bounds, start } = setting;
         Ok(Self { name: traffic.to_owned(), promised, bounds, start, shape })
+    }
+
+    /// What [`Workload::drawn`] understands: an example of each, and what it is with what may be left out.
+    pub fn notations() -> impl Iterator<Item = (&'static str, &'static str)> {
+        TRAFFIC.into_iter()
+    }
+}
+
+impl Length {
+    /// What a length can be written as: an example of each, and what it is with what may be left out.
+    pub fn notations() -> impl Iterator<Item = (&'static str, &'static str)> {
+        LENGTHS.into_iter()
     }
 }
 
@@ -101,7 +117,8 @@ fn shape(text: &str, lengths: Lengths) -> Result<Shape, String> {
         "day" => {
             let period = fields.time("period", Some(86_400.0))?;
             let (low, high) = (fields.rate("low")?, fields.rate("high")?);
-            (Curve::Swell { low, high, period, seconds: fields.time("seconds", Some(period))? }, 0.1)
+            let power = fields.within("power", Some(1.0), 0.1, 10.0)?;
+            (Curve::Swell { low, high, period, power, seconds: fields.time("seconds", Some(period))? }, 0.1)
         }
         "bursts" => (Curve::Steps(vec![Step { rate: fields.rate("rate")?, seconds: fields.time("seconds", None)? }]), 0.35),
         "on-off" => {
@@ -252,6 +269,16 @@ mod tests {
     }
 
     #[test]
+    fn every_example_is_understood() {
+        for (example, _) in TRAFFIC {
+            assert_eq!(traffic(example).map(|workload| workload.name), Ok(example.to_owned()));
+        }
+        for (example, _) in LENGTHS {
+            assert!(example.parse::<Length>().is_ok(), "{example}");
+        }
+    }
+
+    #[test]
     fn traffic_is_what_it_says() {
         assert_eq!(
             open("steps:2x330,4x6m").curve,
@@ -260,7 +287,7 @@ mod tests {
         assert_eq!(open("constant:rate=5,seconds=1h").curve, Curve::Steps(vec![Step { rate: 5.0, seconds: 3600.0 }]));
         assert_eq!(open("ramp:from=5,to=10,seconds=90s").curve, Curve::Ramp { from: 5.0, to: 10.0, seconds: 90.0 });
         let day = open("day:low=1,high=8");
-        assert_eq!(day.curve, Curve::Swell { low: 1.0, high: 8.0, period: 86_400.0, seconds: 86_400.0 });
+        assert_eq!(day.curve, Curve::Swell { low: 1.0, high: 8.0, period: 86_400.0, power: 1.0, seconds: 86_400.0 });
         assert_eq!(day.noise, Some(Noise { sd: 0.1, correlation: 300.0 }));
         let bursts = open("bursts:rate=5,seconds=2h,noise=0.5,correlation=60,batch=2");
         assert_eq!((bursts.noise, bursts.batch), (Some(Noise { sd: 0.5, correlation: 60.0 }), 2));
@@ -276,8 +303,8 @@ mod tests {
     fn lengths_are_what_they_say() {
         assert_eq!("400".parse(), Ok(Length::Fixed(400)));
         assert_eq!("normal:mean=4000,sd=300,max=4500".parse(), Ok(Length::Normal { mean: 4000.0, sd: 300.0, min: 1, max: 4500 }));
-        assert_eq!("lognormal:median=160,sigma=1".parse(), Ok(Length::LogNormal { median: 160.0, sigma: 1.0, max: 131_072 }));
-        assert_eq!("lognormal:mean=345,sd=325".parse(), Ok(Length::log_normal(345.0, 325.0, 131_072)));
+        assert_eq!("lognormal:median=160,sigma=1".parse(), Ok(Length::LogNormal { median: 160.0, sigma: 1.0, max: 200_000 }));
+        assert_eq!("lognormal:mean=345,sd=325".parse(), Ok(Length::log_normal(345.0, 325.0, 200_000)));
     }
 
     #[test]

@@ -111,12 +111,20 @@ mod tests {
         };
         let (count, early) = share(Curve::Ramp { from: 10.0, to: 30.0, seconds: 10_000.0 });
         assert!((count / 200_000.0 - 1.0).abs() < 0.01 && (early - 0.375).abs() < 0.005, "{count} {early}");
-        let (count, early) = share(Curve::Swell { low: 10.0, high: 30.0, period: 20_000.0, seconds: 10_000.0 });
+        let (count, early) = share(Curve::Swell { low: 10.0, high: 30.0, period: 20_000.0, power: 1.0, seconds: 10_000.0 });
         // From the trough to the crest: the first half is below the mean of 20 by 10 × 2/π.
         assert!(
             (count / 200_000.0 - 1.0).abs() < 0.01 && (early - 0.5 * (1.0 - 1.0 / std::f64::consts::PI)).abs() < 0.005,
             "{count} {early}"
         );
+    }
+
+    #[test]
+    fn a_power_makes_the_lows_longer() {
+        let curve = Curve::Swell { low: 10.0, high: 30.0, period: 10_000.0, power: 2.0, seconds: 10_000.0 };
+        let count = Open { curve, ..steady(0.0, 0.0) }.requests(1).len() as f64;
+        // The mean of ((1 − cos)/2)² is 3/8.
+        assert!((count / 175_000.0 - 1.0).abs() < 0.01, "{count}");
     }
 
     #[test]
