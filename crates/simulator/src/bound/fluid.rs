@@ -9,8 +9,9 @@ const BIN: f64 = 60.0;
 /// Seconds after the last arrival that are billed.
 const BILLED_AFTER: f64 = 600.0;
 
-/// The cheapest plan on paper: traffic comes evenly within each minute, a replica takes what the closed form says, and pods that go are
-/// gone at once. Nothing queues here and nobody is late, so no run reaches it; what a run can reach is for [`super::Foresight`] to say.
+/// The cheapest plan on paper: traffic comes evenly within each minute and must be served in it, a replica takes what the closed form
+/// says, and pods that go are gone at once. Chance within a minute is not in it, so runs that keep a strict promise cost more; but a
+/// promise that lets work wait for a busy minute to pass can be kept for less. What a run can reach is for [`super::Foresight`] to say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fluid {
     /// The plan.
