@@ -214,19 +214,23 @@ impl Stretch<'_> {
 
     /// What the counters of one family went up by. A value below the one before it is a restart, and so is the first value of a
     /// series that an earlier page of the process did not have: it began at 0.
-    pub(super) fn increases(&self, family: u8) -> BTreeMap<Series, f64> {
-        let (mut values, mut increases) = (BTreeMap::<Series, f64>::new(), BTreeMap::new());
+    pub(super) fn increases(&self, family: u8) -> Vec<(Series, f64)> {
+        // The series so far, in order as those of a page are, with their last value and their increase.
+        let mut seen: Vec<(Series, f64, f64)> = Vec::new();
         for (number, (_, page)) in self.pages.iter().enumerate() {
+            let mut next = 0;
             for (series, value) in page.family(family).filter(|(_, value)| value.is_finite()) {
-                let more = match values.insert(series, value) {
-                    None if number == 0 => 0.0,
-                    Some(before) if value >= before => value - before,
-                    None | Some(_) => value,
-                };
-                *increases.entry(series).or_insert(0.0) += more;
+                next += seen[next..].iter().take_while(|(other, ..)| *other < series).count();
+                match seen.get_mut(next).filter(|(other, ..)| *other == series) {
+                    Some((_, last, increase)) => {
+                        *increase += if value >= *last { value - *last } else { value };
+                        *last = value;
+                    }
+                    None => seen.insert(next, (series, value, if number == 0 { 0.0 } else { value })),
+                }
             }
         }
-        increases
+        seen.into_iter().map(|(series, _, increase)| (series, increase)).collect()
     }
 }
 

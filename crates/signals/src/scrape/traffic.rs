@@ -236,7 +236,7 @@ impl Source<'_> {
     /// What a counter went up by. A router that has counted nothing yet has no series; an engine without series does not tell.
     fn increase(&self, signal: Signal, stretch: &Stretch<'_>) -> Option<f64> {
         let increases = stretch.increases(self.wanted.signal(signal)?.0);
-        (self.of_router || !increases.is_empty()).then(|| increases.values().sum())
+        (self.of_router || !increases.is_empty()).then(|| increases.iter().map(|(_, increase)| increase).sum())
     }
 
     /// The difference between the ends of a gauge.
