@@ -98,6 +98,11 @@ impl Reporter {
         Some(told.after(untold).min(now))
     }
 
+    /// Drops what was told of how long pods take to start, as they are those of another target from now on.
+    pub(crate) fn forget_warmup(&mut self) {
+        self.status.warmup = None;
+    }
+
     /// Reports a decision, the size that was written, if any, and how long pods take to start, if known. Answers whether it ended for another reason than the last one.
     pub(crate) async fn decision(
         &mut self,
@@ -391,6 +396,14 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     }
     let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
     format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+impl Reporter {
+    /// What is told of how long pods take to start.
+    pub(crate) fn warmup(&self) -> Option<WarmupStatus> {
+        self.status.warmup
+    }
 }
 
 #[cfg(test)]

@@ -191,6 +191,10 @@ impl Task {
         match self.object.parse() {
             Ok(scaler) => {
                 self.hand_over(before.as_ref().map(|before| &before.scaler), Some(&scaler));
+                if before.as_ref().is_some_and(|before| before.scaler.target != scaler.target) {
+                    self.warmup = Warmup::default();
+                    self.reporter.forget_warmup();
+                }
                 self.current = Some(self.succeed(before, scaler));
                 if object.spec.preemption.as_ref().is_some_and(|preemption| preemption.enable == Some(true)) {
                     let note = "spec.preemption is accepted for compatibility and does nothing; remove it";
@@ -495,6 +499,23 @@ mod tests {
         let Awaited::Release(waiting) = &mut task.awaited else { panic!() };
         waiting.decision.reason = Reason::TargetOwned;
         assert!(wakes(&mut task).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_warm_up_of_another_target_is_not_told_even_while_that_one_is_missing() {
+        let fleet = Fleet::new(2, false);
+        let mut task = task(fleet.context()).await;
+        let mut object = (*task.object).clone();
+        object.status = serde_json::from_value(json!({"observedGeneration": 1, "warmup": {"seconds": 90, "samples": 4}})).unwrap();
+        (task.warmup, task.reporter) = (Warmup::of(&object), Reporter::new(&object));
+        task.sync(Instant::now()).await;
+        assert_eq!(task.warmup.last(), Some(Duration::from_secs(90)));
+        object.metadata.generation = Some(2);
+        object.spec.target_ref.name = "other".to_owned();
+        task.refresh(&Arc::new(object)).await;
+        task.sync(Instant::now()).await;
+        assert!(matches!(task.awaited, Awaited::Target));
+        assert_eq!((task.warmup.last(), task.reporter.warmup()), (None, None));
     }
 
     #[tokio::test(start_paused = true)]
