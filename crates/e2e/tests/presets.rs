@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use llmscaler_e2e::{ControlPlane, Exporter};
+use llmscaler_engine::{Measurement, Traffic};
 use llmscaler_signals::preset::{Aggregate, Latency, Preset, Scope, Signal};
 use llmscaler_signals::slo::LatencyQueries;
-use llmscaler_signals::{Endpoint, PrometheusClient, TlsSettings, Transport};
+use llmscaler_signals::{Endpoint, Promised, PrometheusClient, TlsSettings, Transport};
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
@@ -236,6 +237,69 @@ async fn idle_is_proved_and_a_lost_scrape_is_not_idle() {
     pool.exporter.scraped().await;
     assert_eq!(pool.traffic().await, None);
     says(readings().await, "whether the pool is idle is not known");
+}
+
+#[tokio::test]
+async fn traffic_of_engines_and_of_a_router() {
+    let Some(pool) = Pool::new("vLLM", "presets-traffic", ("model_name", "qwen")).await else { return };
+    let promised = Promised { ttft: 0.3, tpot: 0.3 };
+    let endpoint = Endpoint::new(Transport::new(&TlsSettings::default()).unwrap(), pool.plane.prometheus().url(), &BTreeMap::new());
+    let prometheus = PrometheusClient::new(endpoint.unwrap());
+    let target = [("pod", "a"), ("instance", "10.0.4.1:8000"), ("job", "vllm"), ("engine", "0")];
+    let engine = [&target[..], &[("model_name", "qwen")]].concat();
+    pool.set("vllm:cache_config_info", &[&target[..], &[("num_gpu_blocks", "1000"), ("block_size", "16")]].concat(), 1.0);
+    // Another pool of the namespace, of twice the size; its series do not name its model either.
+    let other = [("pod", "x"), ("instance", "10.0.4.2:8000"), ("job", "vllm"), ("engine", "0")];
+    pool.set("vllm:cache_config_info", &[&other[..], &[("num_gpu_blocks", "2000"), ("block_size", "16")]].concat(), 1.0);
+    pool.set("vllm:num_requests_running", &[&other[..], &[("model_name", "llama")]].concat(), 50.0);
+    for begun in [0.0, 1.0] {
+        for (gauge, value) in [("num_requests_running", 4.0), ("num_requests_waiting", 3.0), ("kv_cache_usage_perc", 0.5)] {
+            pool.set(&format!("vllm:{gauge}"), &engine, value);
+        }
+        for (counter, value) in [
+            ("request_success_total", 10.0),
+            ("prompt_tokens_total", 5000.0),
+            ("prompt_tokens_cached_total", 1000.0),
+            ("time_to_first_token_seconds_count", 10.0),
+            ("request_generation_tokens_sum", 700.0),
+            ("request_generation_tokens_count", 10.0),
+            ("inter_token_latency_seconds_sum", 20.0),
+            ("inter_token_latency_seconds_count", 500.0),
+        ] {
+            pool.set(&format!("vllm:{counter}"), &engine, begun * value);
+        }
+        let of = |buckets| if begun > 0.0 { buckets } else { NONE };
+        pool.observed("vllm:time_to_first_token_seconds", &engine, of(IN_SECOND));
+        pool.observed("vllm:request_time_per_output_token_seconds", &engine, of(IN_THIRD));
+        pool.observed("vllm:request_prompt_tokens", &engine, of(IN_FIRST));
+        pool.exporter.scraped().await;
+    }
+    let found = prometheus.traffic(&pool.preset.traffic_queries(&pool.scope).unwrap(), &promised).await;
+    let of = |measured: Option<Measurement>| measured.map(Measurement::get);
+    let ratio = |tokens: Option<Measurement>, requests: Option<Measurement>| Some(of(tokens)? / of(requests)?);
+    close(ratio(found.prompt_tokens.over_60s, found.arrivals.over_60s), 400.0);
+    let finished = found.finished.unwrap();
+    // Two queries, a moment apart.
+    assert!(ratio(Some(finished.output_tokens), Some(finished.requests)).is_some_and(|mean| (mean - 70.0).abs() < 1.0), "{finished:?}");
+    close(found.inter_token.map(|inter_token| inter_token.mean.get()), 0.04);
+    close(of(found.waiting), 3.0);
+    close(of(found.running), 4.0);
+    close(of(found.kv_capacity), 16_000.0);
+    close(of(found.kv_used), 8000.0);
+    // Ten in (0.2, 0.4], and ten above that.
+    close(found.late_ttft.map(|late| late.share.get()), 0.5);
+    close(found.late_tpot.map(|late| late.share.get()), 1.0);
+    assert_eq!(found.prompt_lengths.map(|buckets| buckets.len()), Some(4));
+
+    // A router with nothing to say yet: what is there and not there is read without an error of Prometheus.
+    for (preset, label) in [("llm-d-EPP", "service"), ("SGLang", "model_name")] {
+        let scope = Scope::new("presets-traffic", [(label, "nobody")]);
+        let queries = Preset::named(preset).unwrap().traffic_queries(&scope).unwrap();
+        for query in [queries.arrivals_15s, queries.mean_prompt, queries.inter_token, queries.waiting, queries.ttft].into_iter().flatten() {
+            assert_eq!(pool.value(&query).await, None, "{query}");
+        }
+        assert_eq!(prometheus.traffic(&Preset::named(preset).unwrap().traffic_queries(&scope).unwrap(), &promised).await, Traffic::default());
+    }
 }
 
 #[tokio::test]
