@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use crate::policy::Clairvoyant;
 
 /// Shares of the capacity to plan with: below 1 leaves slack for chance, above 1 lets requests be late.
-const RHO: [f64; 9] = [0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1];
+const RHO: [f64; 10] = [0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25];
 
 /// Ways to make a plan of a need: seconds of an interval, and what becomes of parts of a replica.
 const RECIPES: [(f64, Rounding); 3] = [(60.0, Rounding::Up), (60.0, Rounding::Nearest), (Plan::GRAIN, Rounding::Up)];
@@ -57,7 +57,7 @@ impl<'a> Foresight<'a> {
         Self { scenario, seed, needs: RECIPES.map(|(bin, rounding)| (need(bin), rounding)).into() }
     }
 
-    /// Attainment against cost: what was tried and is not beaten in both by something else, cheapest first. About 35 runs.
+    /// Attainment against cost: what was tried and is not beaten in both by something else, cheapest first. About 40 runs.
     #[must_use]
     pub fn front(&self) -> Vec<Reached> {
         let planned = (0..self.needs.len()).flat_map(|recipe| RHO.map(|rho| self.planned(recipe, rho)));
@@ -88,6 +88,14 @@ impl<'a> Foresight<'a> {
             }
         }
         Some(self.thinned(best, target, runs))
+    }
+
+    /// GPU-hours for which foresight has the attainment of `outcome`, a run of the same scenario and seed: those of
+    /// [`Foresight::cheapest`], and at most those of `outcome`, whose own decisions could have been foreseen too.
+    #[must_use]
+    pub fn price(&self, front: &[Reached], outcome: &Outcome, runs: usize) -> f64 {
+        let reached = self.cheapest(front, outcome.attainment, runs);
+        reached.map_or(outcome.gpu_hours, |reached| reached.outcome.gpu_hours.min(outcome.gpu_hours))
     }
 
     /// Between the last that misses the target and the first that meets it, for each recipe.
@@ -271,7 +279,10 @@ mod tests {
         let mut scenario = scenario("constant:rate=5,seconds=5m");
         scenario.workload.promised.ttft = 0.001;
         let foresight = Foresight::new(&scenario, 1);
-        assert_eq!(foresight.cheapest(&foresight.front(), 0.5, 5), None);
+        let front = foresight.front();
+        assert_eq!(foresight.cheapest(&front, 0.5, 5), None);
+        let who_does = Outcome { attainment: 0.5, ..front[0].outcome.clone() };
+        assert_eq!(foresight.price(&front, &who_does, 5), who_does.gpu_hours);
     }
 
     #[test]
