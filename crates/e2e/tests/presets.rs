@@ -9,7 +9,7 @@ use llmscaler_e2e::{ControlPlane, Exporter};
 use llmscaler_engine::{Measurement, Traffic};
 use llmscaler_signals::preset::{Aggregate, Latency, Preset, Scope, Signal};
 use llmscaler_signals::slo::LatencyQueries;
-use llmscaler_signals::{Endpoint, Promised, PrometheusClient, TlsSettings, Transport};
+use llmscaler_signals::{Endpoint, PrometheusClient, Promised, TlsSettings, Transport};
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
@@ -298,7 +298,10 @@ async fn traffic_of_engines_and_of_a_router() {
         for query in [queries.arrivals_15s, queries.mean_prompt, queries.inter_token, queries.waiting, queries.ttft].into_iter().flatten() {
             assert_eq!(pool.value(&query).await, None, "{query}");
         }
-        assert_eq!(prometheus.traffic(&Preset::named(preset).unwrap().traffic_queries(&scope).unwrap(), &promised).await, Traffic::default());
+        assert_eq!(
+            prometheus.traffic(&Preset::named(preset).unwrap().traffic_queries(&scope).unwrap(), &promised).await,
+            Traffic::default()
+        );
     }
 }
 
