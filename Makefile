@@ -37,8 +37,8 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Promet
 	hack/control-plane/build.sh
 
 .PHONY: bench
-bench: ## Measure what a decision costs
-	$(CARGO) bench --locked -p llmscaler-engine
+bench: ## Measure what a decision costs and how fast the simulator is
+	$(CARGO) bench --locked -p llmscaler-engine -p llmscaler-simulator
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -241,7 +241,9 @@ impl Fleet {
     pub fn transition(&mut self, now: f64) -> bool {
         match self.transitions.take() {
             Some(Transition::Ready(id)) => {
-                self.warmup = self.index(id).map(|index| now - self.pods[index].created).or(self.warmup);
+                // It may have been told to go before it was ready.
+                let Some(index) = self.index(id) else { return false };
+                self.warmup = Some(now - self.pods[index].created);
                 self.serve(id, now);
                 true
             }

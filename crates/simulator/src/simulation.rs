@@ -1,5 +1,8 @@
 //! A fleet under traffic, in virtual time.
 
+#[cfg(test)]
+mod tests;
+
 use crate::clients::Clients;
 use crate::fleet::{Fleet, Holder, PodLife};
 use crate::gateway::Gateway;
