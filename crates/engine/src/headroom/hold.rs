@@ -61,9 +61,17 @@ impl Hold {
         }
     }
 
-    /// Adds a tick whose need is unknown: the last one stands, and where there is none, `current`.
-    pub(super) fn repeat(&mut self, current: Replicas) {
-        self.push(self.need.last().copied().unwrap_or(current));
+    /// Adds a tick whose need is unknown: the last one stands. Where there is none, there is nothing to repeat; the size of the fleet is
+    /// no need, and as one it would make long holds look cheap for two hours.
+    pub(super) fn repeat(&mut self) {
+        if let Some(&last) = self.need.last() {
+            self.push(last);
+        }
+    }
+
+    /// Whether no need has been seen yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.need.is_empty()
     }
 
     fn push(&mut self, need: Replicas) {
@@ -219,19 +227,21 @@ mod tests {
         assert_eq!(hold.why(Replicas::new(9), 20), Held { count: Replicas::new(9), age: 2, more: 17 });
         let mut later = hold.clone();
         for tick in 1..=17 {
-            later.repeat(Replicas::ZERO);
+            later.repeat();
             assert_eq!(later.held(20) == Replicas::new(9), tick < 17, "{tick}");
         }
     }
 
     #[test]
-    fn a_missing_need_is_the_last_one_or_the_fleet() {
-        let mut hold = Hold::default();
-        hold.repeat(Replicas::new(8));
-        hold.repeat(Replicas::new(5));
+    fn a_missing_need_is_the_last_one() {
+        let mut none = Hold::default();
+        none.repeat();
+        assert!(none.is_empty());
+        let mut hold = hold([8]);
+        hold.repeat();
         assert_eq!(hold.need, [Replicas::new(8); 2]);
         for _ in 0..600 {
-            hold.repeat(Replicas::ONE);
+            hold.repeat();
         }
         assert_eq!(hold.need.len(), 480);
     }

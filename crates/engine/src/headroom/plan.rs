@@ -72,6 +72,9 @@ impl Headroom {
         bounds: Bounds,
         now: Time,
     ) -> (ReadingState, Option<Replicas>, Option<String>) {
+        if state.hold.is_empty() {
+            state.started_at = now;
+        }
         let warmup = state.warmup();
         let work = state.calibration.learn(model, &state.shape, inputs, arrivals, fleet);
         let z = state.outcome.z;
@@ -114,7 +117,7 @@ fn without_arrivals(
     bounds: Bounds,
     now: Time,
 ) -> (ReadingState, Option<Replicas>, Option<String>) {
-    repeat(state, seen, bounds);
+    repeat(state);
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
     let missing = format!("{} unknown for {since} s", missing.join(" and "));
@@ -144,17 +147,17 @@ fn before_the_first_request(
     inputs: &Inputs<'_>,
     bounds: Bounds,
 ) -> (ReadingState, Option<Replicas>, Option<String>) {
-    repeat(state, seen, bounds);
+    repeat(state);
     let held = bounds.clamp(seen.workload.replicas);
     let reading = if inputs.idle { ReadingState::Idle } else { ReadingState::Value(Measurement::ZERO) };
     (reading, Some(held), Some(format!("held at {held}: no request has been seen yet")))
 }
 
 /// The rings repeat their last entry.
-fn repeat(state: &mut HeadroomState, seen: &Observation, bounds: Bounds) {
+fn repeat(state: &mut HeadroomState) {
     let warmup = state.warmup();
     state.growth.repeat(warmup);
-    state.hold.repeat(bounds.clamp(seen.workload.replicas));
+    state.hold.repeat();
 }
 
 fn measured(value: f64) -> Measurement {

@@ -26,7 +26,7 @@ const LONGEST_WARMUP: f64 = 3600.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeadroomState {
-    /// t0: the first tick.
+    /// t0: the first tick that had something to plan with. What was missing until then has taught nothing, so caution begins there.
     pub(super) started_at: Time,
     /// last_n: replicas at the last tick.
     last_replicas: Replicas,
@@ -80,7 +80,7 @@ impl HeadroomState {
         self.warmup.unwrap_or(UNSEEN_WARMUP)
     }
 
-    /// Time since the first tick.
+    /// Time since the first tick that had something to plan with.
     pub(super) fn age(&self, now: Time) -> Duration {
         now.since(self.started_at)
     }
