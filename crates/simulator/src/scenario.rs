@@ -249,3 +249,48 @@ impl Warmup {
         Self { median: seconds, sigma: 0.0, load, loading_at_once: u32::MAX }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Fixed;
+
+    fn ramp() -> Scenario {
+        let profile = Profile::named(Profile::DEFAULT).unwrap().clone();
+        let workload = Workload::named("ramp").unwrap();
+        Scenario { workload, profile, fleet: FleetSettings::default(), pipeline: PipelineSettings::default() }
+    }
+
+    /// Simulation.md 6.5: eight replicas are enough for the whole ramp.
+    #[test]
+    fn eight_replicas_serve_the_ramp() {
+        let mut ramp = ramp();
+        ramp.workload.start = 8;
+        let outcome = ramp.run(&mut Fixed(8), 1);
+        assert_eq!((outcome.finished, outcome.killed, outcome.scale_events), (outcome.offered, 0, 0));
+        assert!(outcome.attainment > 0.999, "{}", outcome.attainment);
+        let billed = 8.0 * 2.0 * (ramp.workload.span() + 600.0) / 3600.0;
+        assert!((outcome.gpu_hours - billed).abs() < 1e-9, "{} instead of {billed}", outcome.gpu_hours);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes() {
+        let fleet = FleetSettings {
+            warmup: Warmup { sigma: 0.3, ..Warmup::PLAIN },
+            start_failure: 0.1,
+            drain_limit: 10.0,
+            ..FleetSettings::default()
+        };
+        let scenario = Scenario { fleet, ..ramp() };
+        let bytes = |seed| serde_json::to_string(&scenario.run(&mut Fixed(5), seed)).unwrap();
+        assert_eq!(bytes(1), bytes(1));
+        assert_ne!(bytes(1), bytes(2));
+    }
+
+    #[test]
+    fn warm_ups_have_names() {
+        assert_eq!(Warmup::named("seed"), Some(FleetSettings::default().warmup));
+        assert_eq!(Warmup::named("cold"), None);
+        assert!(Warmup::NAMES.iter().all(|name| Warmup::named(name).is_some()));
+    }
+}

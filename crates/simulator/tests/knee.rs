@@ -1,6 +1,6 @@
 //! One replica under a load that never changes, against the published knee of the engine that the default profile is of.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use llmscaler_engine::{Costs, Profile};
 use llmscaler_simulator::metrics::PipelineSettings;
