@@ -21,7 +21,9 @@ use serde::Serialize;
 
 use self::answer::Answer;
 use self::document::Document;
+pub use self::document::value as yaml;
 use self::readings::Said;
+pub use self::suggest::suggestion;
 use crate::failure::Failure;
 
 /// The arguments of `decide`.

@@ -16,6 +16,17 @@ pub enum Failure {
         /// What the system says.
         cause: io::Error,
     },
+    /// A file could not be written.
+    #[error("cannot write {file}: {cause}; check the folder and its permissions")]
+    Unwritable {
+        /// The file.
+        file: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// There is no simulation of what was asked for.
+    #[error("simulate: {0}")]
+    Simulation(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
@@ -48,8 +59,8 @@ impl Failure {
     /// The exit code, as the help documents it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Unreadable { .. } | Self::Output(_) | Self::Operator(_) => 1,
-            Self::Arguments(_) | Self::Invalid { .. } => 2,
+            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Output(_) | Self::Operator(_) => 1,
+            Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,
         })
     }
 }

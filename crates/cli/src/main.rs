@@ -4,6 +4,7 @@ mod crd;
 mod decide;
 mod failure;
 mod operator;
+mod simulate;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use crate::crd::CrdArguments;
 use crate::decide::DecideArguments;
 use crate::failure::Failure;
 use crate::operator::OperatorArguments;
+use crate::simulate::SimulateArguments;
 
 const EXIT_CODES: &str = "Exit codes:
   0  all is well; so it is when whoever reads the output has seen enough
@@ -42,6 +44,12 @@ enum Command {
     /// Run the operator against the cluster that KUBECONFIG or the pod's service account names
     #[command(after_help = EXIT_CODES)]
     Operator(Box<OperatorArguments>),
+    /// Hold policies against each other in virtual time
+    ///
+    /// Traffic goes to a fleet of simulated vLLM replicas, which each policy resizes in its turn: what share of the requests would have
+    /// been in time, and what it would have cost. Our own policy is the operator's, decision by decision. Nothing is asked of a cluster.
+    #[command(after_help = EXIT_CODES)]
+    Simulate(Box<SimulateArguments>),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +59,7 @@ fn main() -> ExitCode {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
         Command::Operator(arguments) => operator::run_operator(arguments),
+        Command::Simulate(arguments) => simulate::run(arguments, &mut out),
     };
     match result.and(out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,

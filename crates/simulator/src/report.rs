@@ -33,8 +33,8 @@ pub struct Comparison {
     /// What is possible with foresight.
     pub bound: Bound,
     /// How settings were searched for, where they were.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<Tuning>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tunings: Vec<Tuning>,
     /// What to conclude, in sentences; the first is the answer.
     pub conclusions: Vec<String>,
 }
@@ -93,7 +93,8 @@ pub struct Contender {
     pub on_front: bool,
     /// Whether the attainment is at least the objective, on average.
     pub meets_objective: bool,
-    /// GPU-hours as a multiple of what a clairvoyant pays for the same attainment; null where it does not get that far.
+    /// GPU-hours as a multiple of what a clairvoyant pays for the same attainment; null where it does not get that far, and of
+    /// the clairvoyant itself.
     pub times_clairvoyant: Option<f64>,
     /// Mean and range over the seeds.
     pub summary: Summary,
@@ -118,7 +119,7 @@ pub enum Kind {
 impl Comparison {
     /// Holds the policies against each other. `runs` has each policy's outcomes in the order of `setting.seeds`, at least one.
     #[must_use]
-    pub fn new(setting: Setting, runs: Vec<(Kind, Vec<Outcome>)>, bound: Bound, tuning: Option<Tuning>) -> Self {
+    pub fn new(setting: Setting, runs: Vec<(Kind, Vec<Outcome>)>, bound: Bound, tunings: Vec<Tuning>) -> Self {
         let mut policies: Vec<Contender> = runs
             .into_iter()
             .filter_map(|(kind, runs)| {
@@ -128,7 +129,10 @@ impl Comparison {
                     kind,
                     on_front: false,
                     meets_objective: summary.attainment.mean >= setting.objective,
-                    times_clairvoyant: bound.price(summary.attainment.mean).map(|price| summary.gpu_hours.mean / price),
+                    times_clairvoyant: bound
+                        .price(summary.attainment.mean)
+                        .filter(|_| kind != Kind::Clairvoyant)
+                        .map(|price| summary.gpu_hours.mean / price),
                     summary,
                     runs,
                 })
@@ -137,6 +141,6 @@ impl Comparison {
         policies.sort_by(|one, other| one.summary.gpu_hours.mean.total_cmp(&other.summary.gpu_hours.mean));
         front::mark(&mut policies);
         let conclusions = conclusions::draw(&setting, &policies, &bound);
-        Self { setting, policies, bound, tuning, conclusions }
+        Self { setting, policies, bound, tunings, conclusions }
     }
 }

@@ -34,11 +34,15 @@ pub struct Tick {
 
 /// A document from YAML or JSON text.
 pub fn parse(text: &str) -> Result<Document, Invalid> {
-    let value: Value = serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| Invalid {
+    read(&value(text)?)
+}
+
+/// What YAML or JSON text says.
+pub fn value(text: &str) -> Result<Value, Invalid> {
+    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| Invalid {
         field: String::new(),
         message: format!("cannot be read as YAML or JSON: {}", error.render_with_formatter(&serde_saphyr::UserMessageFormatter)),
-    })?;
-    read(&value)
+    })
 }
 
 /// YAML 1.2 without the old readings of `on`, `0755` and `1_000`, which stay texts and are refused where a number is needed.

@@ -11,4 +11,5 @@ mod pages;
 mod presets;
 mod reference_operator;
 mod running;
+mod simulate;
 mod slo;

@@ -85,5 +85,5 @@ pub fn comparison() -> Comparison {
         (Kind::Clairvoyant, two("clairvoyant", 0.998, 7.6)),
     ];
     let points = [(0.95, 6.9), (0.99, 7.2), (0.998, 7.6)].map(|(attainment, gpu_hours)| Point { attainment, gpu_hours });
-    Comparison::new(setting(), runs, Bound::new(Some(6.4), points.to_vec()), None)
+    Comparison::new(setting(), runs, Bound::new(Some(6.4), points.to_vec()), Vec::new())
 }

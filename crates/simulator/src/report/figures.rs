@@ -17,6 +17,15 @@ pub fn short_percent(share: f64) -> String {
     trim(&percent(share)).to_owned()
 }
 
+/// A percentage of one place, for ranges: `99.4`. Only what is whole is written as 100.
+pub fn coarse_percent(share: f64) -> String {
+    if !share.is_finite() {
+        return "-".to_owned();
+    }
+    let rounded = (share * 1000.0).round();
+    trim(&format!("{:.1}", if share < 1.0 { rounded.min(999.0) } else { rounded } / 10.0)).to_owned()
+}
+
 /// A quantity in three figures: `8.57`, `28.5`, `205`.
 pub fn three(value: f64) -> String {
     let places = match value.abs() {
@@ -67,6 +76,7 @@ mod tests {
     fn figures_are_written_for_people() {
         assert_eq!([percent(0.9959), percent(0.999_99), percent(1.0), percent(f64::NAN)], ["99.59", "99.99", "100.00", "-"]);
         assert_eq!([short_percent(0.995), short_percent(1.0), short_percent(0.5)], ["99.5", "100", "50"]);
+        assert_eq!([coarse_percent(0.9928), coarse_percent(0.9999), coarse_percent(1.0)], ["99.3", "99.9", "100"]);
         assert_eq!([three(8.567), three(9.999), three(28.46), three(99.96), three(1234.4)], ["8.57", "10.0", "28.5", "100", "1234"]);
         assert_eq!([latency(0.0612), latency(0.9999), latency(43.81), latency(f64::INFINITY)], ["61 ms", "1.00 s", "43.8 s", "never"]);
         assert_eq!([count(11.0), count(10.44), count(0.0)], ["11", "10.4", "0"]);

@@ -38,6 +38,21 @@ impl Bound {
         Self { fluid_gpu_hours, clairvoyant }
     }
 
+    /// Of several seeds: at each attainment that every one of them reached, the mean of what it costs. What only some reach is left out.
+    #[must_use]
+    pub fn mean(seeds: &[Self]) -> Self {
+        let mean = |values: Option<Vec<f64>>| {
+            values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let fluid = mean(seeds.iter().map(|seed| seed.fluid_gpu_hours).collect());
+        let attained = seeds.iter().flat_map(|seed| &seed.clairvoyant).map(|point| point.attainment);
+        let points = attained.filter_map(|attainment| {
+            let prices = seeds.iter().map(|seed| seed.price(attainment)).collect();
+            mean(prices).map(|gpu_hours| Point { attainment, gpu_hours })
+        });
+        Self::new(fluid, points.collect())
+    }
+
     /// GPU-hours of a clairvoyant that attains as much, between two points of its front in proportion; `None` where it does not.
     #[must_use]
     pub fn price(&self, attainment: f64) -> Option<f64> {
@@ -95,6 +110,17 @@ mod tests {
         assert_eq!(bound.price(1.0), Some(8.0));
         assert_eq!(Bound::new(None, vec![point(0.9, 6.0)]).price(0.91), None);
         assert_eq!(Bound::default().price(0.1), None);
+    }
+
+    #[test]
+    fn the_mean_of_seeds_is_where_all_of_them_are() {
+        let one = Bound::new(Some(5.0), vec![point(0.9, 6.0), point(1.0, 8.0)]);
+        let other = Bound::new(Some(7.0), vec![point(0.95, 8.0)]);
+        let mean = Bound::mean(&[one.clone(), other]);
+        assert_eq!(mean.fluid_gpu_hours, Some(6.0));
+        assert_eq!(mean.clairvoyant, [point(0.9, 7.0), point(0.95, 7.5)]);
+        assert_eq!(Bound::mean(std::slice::from_ref(&one)), one);
+        assert_eq!(Bound::mean(&[]), Bound::default());
     }
 
     #[test]

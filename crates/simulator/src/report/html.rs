@@ -45,9 +45,7 @@ fn write(page: &mut String, comparison: &Comparison) -> std::fmt::Result {
     writeln!(page, "</section>\n<section aria-labelledby=\"policies\">\n<h2 id=\"policies\">The policies</h2>")?;
     policies::table(page, comparison)?;
     writeln!(page, "</section>")?;
-    if let Some(tuning) = &comparison.tuning {
-        setting::tuning(page, tuning)?;
-    }
+    setting::tunings(page, &comparison.tunings)?;
     writeln!(page, "<section aria-labelledby=\"course\">\n<h2 id=\"course\">How each run went</h2>")?;
     course::figures(page, comparison)?;
     writeln!(page, "</section>")?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{count, latency, percent, range, short_percent, three};
+use super::figures::{coarse_percent, count, latency, percent, range, short_percent, three};
 use super::{Comparison, Contender, Kind, Setting};
 
 const WIDTH: usize = 100;
@@ -39,7 +39,7 @@ pub fn table(comparison: &Comparison) -> String {
             &format!("Replicas that just hold the load at every moment, started in time, would cost {} GPU-hours.", three(fluid)),
         );
     }
-    if let Some(tuning) = &comparison.tuning {
+    for tuning in &comparison.tunings {
         wrap(&mut text, "", &format!("\n{}", tuning.sentence()));
         text.extend(tuning.spec.iter().map(|spec| format!("\n{}\n", spec.trim_end())));
     }
@@ -71,7 +71,7 @@ fn setting(text: &mut String, setting: &Setting) {
             setting.min, setting.max, setting.gpus_per_replica, setting.start, setting.warmup, setting.router
         ),
     );
-    wrap(text, "", &format!("engine: {profile} ({profile_title}); {profile_fit}"));
+    wrap(text, "", &format!("engine: {profile}, {profile_title}. How it fits: {profile_fit}"));
     wrap(text, "", &format!("metrics: {}", setting.metrics));
     let seeds: Vec<String> = setting.seeds.iter().map(u64::to_string).collect();
     wrap(text, "", &format!("seeds: {}; figures are means, with the range", seeds.join(", ")));
@@ -91,7 +91,7 @@ fn row(policy: &Contender) -> [String; 10] {
     [
         policy.name.clone(),
         percent(summary.attainment.mean),
-        range(summary.attainment, short_percent),
+        range(summary.attainment, coarse_percent),
         three(summary.gpu_hours.mean),
         range(summary.gpu_hours, three),
         policy.times_clairvoyant.map_or_else(|| "-".to_owned(), three),

@@ -123,7 +123,7 @@ fn picture(page: &mut String, run: &Outcome, samples: &[Sample], scales: Scales,
     let (width, right) = (size.width, size.width - 8.0);
     let x = Scale::new((0.0, scales.end), (LEFT, right));
     let [replicas, arrivals, latency, cache] =
-        [(22.0, 132.0), (164.0, 234.0), (266.0, 346.0), (378.0, 428.0)].map(|(top, bottom)| Panel { top, bottom });
+        [(24.0, 134.0), (174.0, 244.0), (284.0, 364.0), (404.0, 454.0)].map(|(top, bottom)| Panel { top, bottom });
     let height = cache.bottom + 22.0;
     writeln!(
         page,
@@ -150,7 +150,7 @@ fn picture(page: &mut String, run: &Outcome, samples: &[Sample], scales: Scales,
 /// The title of a panel, each part in the colour of what it names.
 fn title(page: &mut String, panel: Panel, name: &str, parts: &[(&str, &str)]) -> Result {
     let parts: String = parts.iter().map(|(class, part)| format!(" <tspan class=\"{class}\" dx=\"7\">{part}</tspan>")).collect();
-    writeln!(page, "<text class=\"panel\" x=\"0\" y=\"{}\"><tspan class=\"panel-name\">{name}</tspan>{parts}</text>", panel.top - 9.0)
+    writeln!(page, "<text class=\"panel\" x=\"0\" y=\"{}\"><tspan class=\"panel-name\">{name}</tspan>{parts}</text>", panel.top - 12.0)
 }
 
 /// Horizontal lines with their labels.

@@ -4,7 +4,7 @@ use std::fmt::{Result, Write as _};
 
 use super::super::figures::{percent, short_percent, three};
 use super::super::front::point;
-use super::super::{Comparison, Contender, Kind};
+use super::super::{Comparison, Contender, Kind, Point};
 use super::svg::{Scale, number, ticks};
 use super::{class, escape};
 
@@ -34,7 +34,7 @@ pub fn figure(page: &mut String, comparison: &Comparison) -> Result {
         picture(page, comparison, size)?;
     }
     let fluid = if comparison.bound.fluid_gpu_hours.is_some() {
-        " Left of the dotted line nothing can be: so much costs the load alone."
+        " The dotted line is what the load takes on paper, minute by minute, if nothing ever queued."
     } else {
         ""
     };
@@ -50,20 +50,20 @@ fn picture(page: &mut String, comparison: &Comparison, size: Size) -> Result {
     let Size { class: kind, width, height, .. } = size;
     let (left, right, top, bottom) = (46.0, width - 14.0, 16.0, height - 44.0);
     let policies = &comparison.policies;
-    let costs = policies.iter().flat_map(|policy| [policy.summary.gpu_hours.min, policy.summary.gpu_hours.max]);
-    let bound = comparison.bound.clairvoyant.iter().map(|point| point.gpu_hours).chain(comparison.bound.fluid_gpu_hours);
-    let (low, high) = costs
-        .chain(bound)
-        .filter(|cost| cost.is_finite())
-        .fold((f64::MAX, 0.0), |(low, high): (f64, f64), cost| (low.min(cost), high.max(cost)));
-    let marks = ticks(low * 0.97, high * 1.02, if size.named { 9 } else { 5 });
-    let x = Scale::new((marks.first().copied().unwrap_or(0.0), marks.last().copied().unwrap_or(1.0)), (left, right));
     let worst = policies
         .iter()
         .map(|policy| policy.summary.attainment.min)
         .filter(|share| share.is_finite())
         .fold(comparison.setting.objective, f64::min);
     let floor = SHARES.iter().rev().find(|share| **share <= worst - 0.000_01).copied().unwrap_or(0.0);
+    let costs = policies.iter().flat_map(|policy| [policy.summary.gpu_hours.min, policy.summary.gpu_hours.max]);
+    let bound = reached(comparison, floor).map(|point| point.gpu_hours).chain(comparison.bound.fluid_gpu_hours);
+    let (low, high) = costs
+        .chain(bound)
+        .filter(|cost| cost.is_finite())
+        .fold((f64::MAX, 0.0), |(low, high): (f64, f64), cost| (low.min(cost), high.max(cost)));
+    let marks = ticks(low * 0.97, high * 1.02, if size.named { 9 } else { 5 });
+    let x = Scale::new((marks.first().copied().unwrap_or(0.0), marks.last().copied().unwrap_or(1.0)), (left, right));
     let y = Scale::new((level(floor), level(1.0)), (bottom, top));
     let label = format!("Attainment against GPU-hours of {} policies; the table below has the figures.", policies.len());
     writeln!(page, "<svg class=\"{kind}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">")?;
@@ -75,9 +75,11 @@ fn picture(page: &mut String, comparison: &Comparison, size: Size) -> Result {
         goal - 5.0,
         short_percent(comparison.setting.objective)
     )?;
-    possible(page, comparison, (x, y), (top, bottom))?;
+    possible(page, comparison, floor, (x, y), (top, bottom))?;
     let mut taken: Vec<[f64; 4]> =
         policies.iter().map(|policy| place(policy, x, y)).map(|(x, y)| [x - 7.0, y - 7.0, x + 7.0, y + 7.0]).collect();
+    let curve = reached(comparison, floor).map(|point| (x.at(point.gpu_hours), y.at(level(point.attainment))));
+    taken.extend(curve.map(|(x, y)| [x - 3.0, y - 12.0, x + 3.0, y + 12.0]));
     for (index, policy) in policies.iter().enumerate() {
         mark(page, policy, index + 1, (x, y))?;
         let text = if size.named { format!("{} {}", index + 1, policy.name) } else { (index + 1).to_string() };
@@ -128,8 +130,13 @@ fn axes(page: &mut String, (x, y): (Scale, Scale), (left, right, top, bottom): (
     writeln!(page, "<text class=\"axis\" x=\"4\" y=\"{:.1}\">↑ in time, %</text>", bottom + 36.0)
 }
 
-/// The clairvoyant's curve, and what the load alone costs.
-fn possible(page: &mut String, comparison: &Comparison, (x, y): (Scale, Scale), (top, bottom): (f64, f64)) -> Result {
+/// What of the clairvoyant's curve is in the picture.
+fn reached(comparison: &Comparison, floor: f64) -> impl Iterator<Item = Point> + '_ {
+    comparison.bound.clairvoyant.iter().copied().filter(move |point| point.attainment >= floor)
+}
+
+/// The clairvoyant's curve, and what the load takes on paper.
+fn possible(page: &mut String, comparison: &Comparison, floor: f64, (x, y): (Scale, Scale), (top, bottom): (f64, f64)) -> Result {
     if let Some(fluid) = comparison.bound.fluid_gpu_hours {
         let at = x.at(fluid);
         writeln!(
@@ -138,9 +145,9 @@ fn possible(page: &mut String, comparison: &Comparison, (x, y): (Scale, Scale), 
             three(fluid)
         )?;
     }
-    let points = comparison.bound.clairvoyant.iter().map(|point| (x.at(point.gpu_hours), Some(y.at(level(point.attainment)))));
+    let points = reached(comparison, floor).map(|point| (x.at(point.gpu_hours), Some(y.at(level(point.attainment)))));
     writeln!(page, "<path class=\"possible\" d=\"{}\"/>", super::svg::line(points))?;
-    for point in &comparison.bound.clairvoyant {
+    for point in reached(comparison, floor) {
         let (at, height) = (x.at(point.gpu_hours), y.at(level(point.attainment)));
         writeln!(
             page,

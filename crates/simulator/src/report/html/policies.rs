@@ -2,7 +2,7 @@
 
 use std::fmt::{Result, Write as _};
 
-use super::super::figures::{count, latency, percent, range, short_percent, three};
+use super::super::figures::{coarse_percent, count, latency, percent, range, short_percent, three};
 use super::super::{Comparison, Contender, Kind, Spread};
 use super::{class, escape};
 
@@ -55,7 +55,7 @@ fn row(page: &mut String, policy: &Contender, number: usize, dearest: f64) -> Re
     } else {
         "<b class=\"bad\" title=\"misses the objective\">✗</b> "
     };
-    cell(page, &format!("{verdict}{}", percent(summary.attainment.mean)), &range(summary.attainment, short_percent))?;
+    cell(page, &format!("{verdict}{}", percent(summary.attainment.mean)), &range(summary.attainment, coarse_percent))?;
     let share = 100.0 * summary.gpu_hours.mean / dearest.max(1e-9);
     writeln!(
         page,
@@ -65,7 +65,7 @@ fn row(page: &mut String, policy: &Contender, number: usize, dearest: f64) -> Re
     )?;
     cell(page, &policy.times_clairvoyant.map_or_else(|| "-".to_owned(), three), "")?;
     cell(page, &count(summary.scale_events.mean), &range(summary.scale_events, count))?;
-    cell(page, &percent(summary.worst_five_minutes.mean), &range(summary.worst_five_minutes, short_percent))?;
+    cell(page, &percent(summary.worst_five_minutes.mean), &range(summary.worst_five_minutes, coarse_percent))?;
     promised(page, summary.ttft_p99, policy.runs.first().map_or(f64::INFINITY, |run| run.promised.ttft))?;
     promised(page, summary.tpot_p99, policy.runs.first().map_or(f64::INFINITY, |run| run.promised.tpot))?;
     cell(page, &three(summary.average_replicas.mean), "")?;

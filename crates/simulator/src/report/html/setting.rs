@@ -25,12 +25,17 @@ pub fn facts(page: &mut String, setting: &Setting) -> Result {
 }
 
 /// What was tuned where, and what was scored where.
-pub fn tuning(page: &mut String, tuning: &Tuning) -> Result {
-    writeln!(
-        page,
-        "<section aria-labelledby=\"tuning\">\n<h2 id=\"tuning\">How the settings were found</h2>\n<p>{}</p>",
-        escape(&tuning.sentence())
-    )?;
+pub fn tunings(page: &mut String, tunings: &[Tuning]) -> Result {
+    if tunings.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "<section aria-labelledby=\"tuning\">\n<h2 id=\"tuning\">How the settings were found</h2>")?;
+    tunings.iter().try_for_each(|tuning| one(page, tuning))?;
+    writeln!(page, "</section>")
+}
+
+fn one(page: &mut String, tuning: &Tuning) -> Result {
+    writeln!(page, "<p>{}</p>", escape(&tuning.sentence()))?;
     writeln!(
         page,
         "<details><summary>All {} settings that were tried</summary>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>On {}, where settings were searched; not comparable with the figures above.</caption>",
@@ -55,7 +60,7 @@ pub fn tuning(page: &mut String, tuning: &Tuning) -> Result {
     if let Some(spec) = &tuning.spec {
         writeln!(page, "<p>In the resource:</p>\n<pre>{}</pre>", escape(spec.trim_end()))?;
     }
-    writeln!(page, "</section>")
+    Ok(())
 }
 
 /// Everything that is needed to do it again, and to doubt it.
