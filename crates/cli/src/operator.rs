@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use kube::{Client, Config};
+use llmscaler_operator::dashboard::Dashboard;
 use llmscaler_operator::serve::{CertFiles, MetricsOptions};
 use llmscaler_operator::{LeaderElection, Options, run};
 use tokio::signal::unix::{SignalKind, signal};
@@ -48,6 +49,9 @@ pub struct OperatorArguments {
     /// Where /healthz and /readyz are served; 0 is nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = Bind::parse)]
     health_probe_bind_address: Bind,
+    /// Where the dashboard is served, such as 127.0.0.1:8082; 0 is nowhere. Whoever reaches it may read it
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
+    dashboard_bind_address: Bind,
     /// Act only while holding the Lease, for several replicas of the operator
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     leader_elect: bool,
@@ -137,11 +141,11 @@ pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
         config.reset_reader_on_write = true;
         let client = Client::try_from(config)
             .map_err(|error| Failure::Operator(format!("the client for the API server cannot be built: {error}")))?;
-        run(client, options(arguments)?, shutdown()?).await.map_err(|error| Failure::Operator(error.to_string()))
+        run(client, options(arguments).await?, shutdown()?).await.map_err(|error| Failure::Operator(error.to_string()))
     })
 }
 
-fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
+async fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
     let file = |name: &String| arguments.metrics_cert_path.as_ref().map(|folder| folder.join(name));
     let cert = file(&arguments.metrics_cert_name).zip(file(&arguments.metrics_cert_key)).map(|(cert, key)| CertFiles { cert, key });
     let metrics = arguments.metrics_bind_address.0.map(|addr| MetricsOptions {
@@ -151,7 +155,12 @@ fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
         http2: arguments.enable_http2,
     });
     let leader_election = if arguments.leader_elect { Some(leader_election(arguments)?) } else { None };
-    Ok(Options { health: arguments.health_probe_bind_address.0, metrics, namespace: arguments.watch_namespace.clone(), leader_election })
+    let dashboard = match arguments.dashboard_bind_address.0 {
+        Some(addr) => Some(Dashboard::bind(addr).await.map_err(|error| Failure::Operator(error.to_string()))?),
+        None => None,
+    };
+    let (health, namespace) = (arguments.health_probe_bind_address.0, arguments.watch_namespace.clone());
+    Ok(Options { health, metrics, dashboard, namespace, leader_election })
 }
 
 fn leader_election(arguments: &OperatorArguments) -> Result<LeaderElection, Failure> {

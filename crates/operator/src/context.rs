@@ -6,6 +6,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::credentials::Credentials;
+use crate::dashboard::History;
 use crate::lease::Claim;
 use crate::metrics::Metrics;
 use crate::owners::Owners;
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     pub credentials: Credentials,
     pub services: Services,
     pub metrics: Metrics,
+    /// What the dashboard shows; `None` while there is none.
+    pub history: Option<History>,
     /// In whose name events are published.
     pub reporter: Reporter,
     pub clock: Clock,

@@ -11,6 +11,7 @@ mod clock;
 mod cluster;
 mod context;
 mod credentials;
+pub mod dashboard;
 mod deadline;
 mod dereference;
 #[cfg(test)]

@@ -150,7 +150,11 @@ impl Reporter {
         let said = |kind| Said { kind, status: Some(false), reason: trouble.as_str(), message: message.to_owned() };
         self.event_on_change(context, scaler, &said(READY)).await;
         let said = trouble.conditions().iter().map(|kind| said(kind)).collect();
-        context.metrics.sync_error(&scaler.namespace().unwrap_or_default(), &scaler.name_any(), trouble.as_str());
+        let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
+        context.metrics.sync_error(&namespace, &name, trouble.as_str());
+        if let Some(history) = &context.history {
+            history.failed(&namespace, &name, context.clock.now(), trouble.as_str(), message);
+        }
         self.publish(context, scaler, self.status.clone(), said).await;
     }
 
@@ -162,6 +166,9 @@ impl Reporter {
             set_condition(&mut status.conditions, said, generation);
         }
         self.status = status;
+        if let Some(history) = &context.history {
+            history.status(&scaler.namespace().unwrap_or_default(), &scaler.name_any(), &self.status);
+        }
         if !differs(&self.status, &self.written) || !context.claim.is_current() {
             return;
         }
@@ -241,6 +248,9 @@ impl Reporter {
 /// has a wrong type, in an event.
 pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
     let (namespace, name) = (object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default());
+    if let Some(history) = &context.history {
+        history.failed(&namespace, &name, context.clock.now(), Trouble::InvalidSpec.as_str(), &object.error);
+    }
     let resource = ApiResource::erase::<LLMScaler>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
     let message = format!("the object cannot be read: {}", object.error);
@@ -277,6 +287,9 @@ pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
 
 /// Publishes an event. Events inform people; nothing depends on their success.
 async fn publish(context: &Context, about: &ObjectReference, weight: EventType, reason: &str, action: &str, note: &str) {
+    if let (Some(history), Some(namespace), Some(name)) = (&context.history, &about.namespace, &about.name) {
+        history.event(namespace, name, context.clock.now(), weight == EventType::Warning, reason, note);
+    }
     let note = Some(shortened(note, EVENT_NOTE));
     let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
     if let Err(error) = within(context.recorder().publish(&event, about)).await {

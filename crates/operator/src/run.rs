@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::credentials::Credentials;
+use crate::dashboard::{Dashboard, History};
 use crate::health::Health;
 use crate::lease::{Claim, Election};
 use crate::metrics::Metrics;
@@ -25,12 +26,13 @@ use crate::supervisor::Supervisor;
 const LOOP_SILENCE: Duration = Duration::from_secs(60);
 
 /// How the operator runs.
-#[derive(Clone, Debug)]
 pub struct Options {
     /// Where `/healthz` and `/readyz` are served; `None` is nowhere.
     pub health: Option<SocketAddr>,
     /// Where `/metrics` is served, and how; `None` is nowhere.
     pub metrics: Option<MetricsOptions>,
+    /// The dashboard to feed and to serve; `None` is none.
+    pub dashboard: Option<Dashboard>,
     /// The only namespace whose scalers are run; `None` is all of them.
     pub namespace: Option<String>,
     /// How several replicas agree on which one acts; `None` is for a single one.
@@ -55,7 +57,7 @@ pub enum RunError {
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// A server has crashed.
-    #[error("one of the servers for health and metrics crashed; the process has to be started again")]
+    #[error("one of the servers for health, metrics and the dashboard crashed; the process has to be started again")]
     ServerCrashed,
     /// The watch of LLMScalers has ended, and with it everything else.
     #[error("the watch of LLMScalers has ended; the process has to be started again")]
@@ -75,8 +77,12 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     if let Some(metrics_options) = options.metrics {
         servers.spawn(bind_metrics(metrics_options, metrics.clone(), client.clone()).await?.run(shutdown.clone()));
     }
+    let history = options.dashboard.as_ref().map(Dashboard::history);
+    if let Some(dashboard) = options.dashboard {
+        servers.spawn(dashboard.run(shutdown.clone()));
+    }
 
-    let operator = Operator { client, health, metrics, namespace: options.namespace };
+    let operator = Operator { client, health, metrics, history, namespace: options.namespace };
     let scaling = async {
         match options.leader_election {
             Some(election) => operator.stand_for_election(election, &shutdown).await,
@@ -105,6 +111,7 @@ struct Operator {
     client: Client,
     health: Health,
     metrics: Metrics,
+    history: Option<History>,
     namespace: Option<String>,
 }
 
@@ -145,12 +152,16 @@ impl Operator {
             credentials: Credentials::new(self.client.clone()),
             services: Services::new(self.client.clone()),
             metrics: self.metrics.clone(),
+            history: self.history.clone(),
             reporter,
             clock: Clock::start(),
             owners: Owners::new(),
             claim: claim.clone(),
         };
         let mut supervisor = Supervisor::new(context, self.namespace.clone());
+        if let Some(history) = &self.history {
+            history.leading(true);
+        }
         tokio::select! {
             () = supervisor.run(&part) => return Err(RunError::WatchEnded),
             () = claim.lost() => {}
@@ -158,6 +169,10 @@ impl Operator {
         }
         // Whoever leads next must not meet a request that is still under way.
         supervisor.stop().await;
+        if let Some(history) = &self.history {
+            history.leading(false);
+            history.clear();
+        }
         part.finished();
         Ok(())
     }

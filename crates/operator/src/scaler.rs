@@ -13,6 +13,7 @@ use tracing::{Instrument, debug, info, info_span};
 
 use crate::apply::{WriteError, apply, clear_marks};
 use crate::context::Context;
+use crate::dashboard::{Lateness, Synced};
 use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
@@ -100,6 +101,7 @@ struct Deferred {
     warmth: Warmth,
     view: View,
     other_owner: Option<String>,
+    lateness: Lateness,
 }
 
 impl Deferred {
@@ -291,6 +293,7 @@ impl Task {
             decision = decide(spec, &seen, &memory, now);
         }
         let warmth = std::mem::take(&mut seen.workload.warmth);
+        let lateness = Lateness::of(seen.traffic.as_deref());
 
         // apply
         clear_marks(&context, &place, &view, replicas, &decision.victims).await;
@@ -312,7 +315,7 @@ impl Task {
 
         // report
         self.reporter.problems(&context, &self.object, &problems).await;
-        self.settle_accounts(Deferred { decision, warmth, view, other_owner }, outcome, now).await
+        self.settle_accounts(Deferred { decision, warmth, view, other_owner, lateness }, outcome, now).await
     }
 
     /// A watch event has come: looks whether it releases a deferred write. Answers whether a sync is due at once.
@@ -352,12 +355,13 @@ impl Task {
             self.awaited = Awaited::Release(Box::new(Deferred { view, other_owner, ..*deferred }));
             return false;
         }
-        let Deferred { decision, warmth, .. } = *deferred;
+        let Deferred { decision, warmth, lateness, .. } = *deferred;
         let again = |workload| reconsider(spec, &decision, &workload);
         match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
             Ok(Some(decision)) => {
                 let written = decision.write;
-                let _ = self.settle_accounts(Deferred { decision, warmth, view, other_owner }, Ok(written), context.clock.now()).await;
+                let done = Deferred { decision, warmth, view, other_owner, lateness };
+                let _ = self.settle_accounts(done, Ok(written), context.clock.now()).await;
             }
             // Another size by now: the next sync decides anew.
             Ok(None) => {}
@@ -376,6 +380,10 @@ impl Task {
         let context = &self.context;
         self.memory = decision.memory.clone();
         context.metrics.decision(&self.namespace, &self.name, decision);
+        if let Some(history) = &context.history {
+            let (spec, written, lateness) = (&scaler.spec, outcome.as_ref().ok().copied().flatten(), done.lateness);
+            history.decided(&self.namespace, &self.name, &Synced { at, target: &scaler.target, spec, decision, written, lateness });
+        }
         match outcome {
             Ok(written) => {
                 if let Some(count) = written {
@@ -449,7 +457,13 @@ mod tests {
         let seen = Observation { workload, readings: vec![Reading::from_number(4.0)], traffic: None };
         let decision = decide(spec, &seen, &Memory::default(), context.clock.now());
         assert!(decision.deferred(), "{decision:?}");
-        task.awaited = Awaited::Release(Box::new(Deferred { decision, warmth: Warmth::NotAsked, view, other_owner: None }));
+        task.awaited = Awaited::Release(Box::new(Deferred {
+            decision,
+            warmth: Warmth::NotAsked,
+            view,
+            other_owner: None,
+            lateness: Lateness::default(),
+        }));
     }
 
     fn awaits_release(task: &Task) -> bool {

@@ -117,7 +117,7 @@ pub async fn bind_health(addr: SocketAddr, health: Health) -> Result<Bound, Serv
         .route("/healthz", get(move |State(health): State<Health>| async move { probe(health.live()) }))
         .route("/readyz", get(move |State(health): State<Health>| async move { probe(health.ready()) }))
         .with_state(health);
-    Bound::new(addr, "--health-probe-bind-address", router, None, false).await
+    Bound::plain(addr, "--health-probe-bind-address", router).await
 }
 
 /// Serves `/metrics` until `shutdown`.
@@ -167,6 +167,11 @@ async fn within_time(request: Request, next: Next) -> Response {
 }
 
 impl Bound {
+    /// Takes the port for what `router` serves in the clear. `flag` is where the address came from.
+    pub(crate) async fn plain(addr: SocketAddr, flag: &'static str, router: Router) -> Result<Self, ServeError> {
+        Self::new(addr, flag, router, None, false).await
+    }
+
     async fn new(
         addr: SocketAddr,
         flag: &'static str,

@@ -209,6 +209,9 @@ impl Supervisor {
         if let Some(report) = self.reports.remove(key) {
             report.abort();
         }
+        if let Some(history) = &self.context.history {
+            history.forget(&key.0, &key.1);
+        }
         let Some(running) = self.running.remove(key) else { return };
         running.task.abort();
         self.context.owners.forget(&key.0, &key.1);
@@ -222,6 +225,12 @@ impl Supervisor {
             // It may have taken a target or counted something between being told to end and ending.
             self.context.owners.forget(&key.0, &key.1);
             self.context.metrics.forget(&key.0, &key.1);
+            // An object that cannot be read has no task, and is told of all the same.
+            if !self.reports.contains_key(&key)
+                && let Some(history) = &self.context.history
+            {
+                history.forget(&key.0, &key.1);
+            }
         }
         let Some(why) = crashed else { return };
         if let Some(running) = self.running.remove(&key) {

@@ -1,0 +1,79 @@
+//! The dashboard: a read-only page of all scalers and why each has the size that it has.
+//!
+//! It is off unless asked for, answers GET alone, and tells what the status, the events and the metrics of the scalers tell, over
+//! time. What a source is asked with (addresses, headers, certificates) never comes here. A [`History`] is only kept while the
+//! dashboard is on.
+//!
+//! Bound to a loopback address it answers only to loopback names, so that no page from elsewhere can read it through a name that
+//! it makes resolve to this machine (DNS rebinding).
+
+mod history;
+mod level;
+mod record;
+mod samples;
+mod server;
+mod stream;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+use tokio_util::sync::CancellationToken;
+
+pub use self::history::{History, Lateness, Synced};
+pub use self::record::{DECISIONS, EVENTS};
+pub use self::samples::SAMPLES;
+use crate::serve::{Bound, ServeError};
+
+/// A dashboard that has its port, and answers once it runs.
+pub struct Dashboard {
+    bound: Bound,
+    history: History,
+    /// Ends the streams, which would not end by themselves.
+    ending: CancellationToken,
+}
+
+impl Dashboard {
+    /// Takes the port; port 0 lets the system choose one.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be had.
+    pub async fn bind(addr: SocketAddr) -> Result<Self, ServeError> {
+        let (history, ending) = (History::new(), CancellationToken::new());
+        let router = server::router(history.clone(), addr.ip().is_loopback(), ending.clone());
+        let bound = Bound::plain(addr, "--dashboard-bind-address", router).await?;
+        Ok(Self { bound, history, ending })
+    }
+
+    /// Where it listens, with the port that the system chose when 0 was asked for.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.bound.addr()
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.history.clone()
+    }
+
+    /// Serves until `shutdown`.
+    ///
+    /// # Errors
+    ///
+    /// When the server stops by itself.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let Self { bound, history: _, ending } = self;
+        let end_streams = async {
+            shutdown.cancelled().await;
+            ending.cancel();
+            std::future::pending().await
+        };
+        tokio::select! {
+            ended = bound.run(shutdown.clone()) => ended,
+            () = end_streams => Ok(()),
+        }
+    }
+}

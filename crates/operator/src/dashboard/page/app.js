@@ -1,0 +1,103 @@
+// Keeps the page current: fetches all scalers once, then takes what has changed from the stream of events.
+
+import * as detail from './detail.js';
+import { say } from './element.js';
+import * as overview from './overview.js';
+import { moment } from './text.js';
+
+/** How soon a connection that the browser has given up on is tried again, in ms. */
+const RETRY = 2000;
+/** How often ages are brought up to date, in ms. */
+const AGES = 5000;
+
+const scalers = new Map();
+const connection = document.getElementById('connection');
+let source = null;
+let retry = null;
+/** What the server's clock is ahead of ours, in ms. */
+let ahead = 0;
+
+const now = () => Date.now() + ahead;
+const key = (scaler) => `${scaler.namespace}/${scaler.name}`;
+
+/** Takes what all answers have in common. */
+function take(answer) {
+  ahead = answer.now - Date.now();
+  document.getElementById('standby').hidden = answer.leading;
+}
+
+async function load() {
+  const response = await fetch('api/scalers');
+  if (!response.ok) throw new Error(`${response.status}`);
+  const all = await response.json();
+  take(all);
+  scalers.clear();
+  for (const scaler of all.scalers) scalers.set(key(scaler), scaler);
+  overview.replace(scalers, now());
+  detail.refresh();
+  return all.event;
+}
+
+function update(changes) {
+  take(changes);
+  for (const [namespace, name] of changes.gone) scalers.delete(`${namespace}/${name}`);
+  for (const scaler of changes.scalers) scalers.set(key(scaler), scaler);
+  const changed = changes.scalers.map(key);
+  const gone = changes.gone.map(([namespace, name]) => `${namespace}/${name}`);
+  overview.update(changed, gone, now());
+  if (changed.concat(gone).includes(detail.shown())) detail.refresh();
+}
+
+function live() {
+  connection.className = 'live';
+  say(connection, 'live');
+}
+
+function lost() {
+  if (connection.className === 'lost') return;
+  connection.className = 'lost';
+  say(connection, `no connection since ${moment(now(), now())}; trying again`);
+}
+
+async function connect() {
+  disconnect();
+  try {
+    const event = await load();
+    source = new EventSource(`api/events?since=${encodeURIComponent(event)}`);
+  } catch {
+    lost();
+    retry = setTimeout(connect, RETRY);
+    return;
+  }
+  source.addEventListener('scalers', (message) => update(JSON.parse(message.data)));
+  // The server does not know where we stand: it is another process than before.
+  source.addEventListener('reset', () => load().catch(lost));
+  source.addEventListener('open', live);
+  source.addEventListener('error', () => {
+    lost();
+    // The browser tries again by itself, unless something else than the dashboard has answered.
+    if (source?.readyState === EventSource.CLOSED) retry = setTimeout(connect, RETRY);
+  });
+}
+
+function disconnect() {
+  clearTimeout(retry);
+  source?.close();
+  source = null;
+}
+
+function route() {
+  const [, namespace, name] = location.hash.match(/^#\/([^/]+)\/([^/]+)$/) ?? [];
+  const to = namespace && name ? `${decodeURIComponent(namespace)}/${decodeURIComponent(name)}` : null;
+  const from = detail.shown();
+  overview.show(to === null, from);
+  detail.show(to, now);
+}
+
+overview.start(() => now());
+window.addEventListener('hashchange', route);
+route();
+// A page that nobody looks at takes none of the few connections that a browser has to one server.
+document.addEventListener('visibilitychange', () => (document.hidden ? disconnect() : connect()));
+setInterval(() => overview.age(now()), AGES);
+connect();
