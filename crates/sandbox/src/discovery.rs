@@ -81,7 +81,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
 }
 
 fn group_versions() -> BTreeSet<String> {
-    RESOURCES.iter().map(|one| path_of(one)).collect()
+    RESOURCES.iter().map(path_of).collect()
 }
 
 fn path_of(resource: &Resource) -> String {

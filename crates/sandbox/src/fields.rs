@@ -57,8 +57,12 @@ fn is_atomic_map(name: &str) -> bool {
 /// The identifying members that an element has.
 pub(crate) fn key_of(element: &Value, keys: &[&str]) -> Option<Map<String, Value>> {
     let element = element.as_object()?;
-    let key: Map<String, Value> =
+    let mut key: Map<String, Value> =
         keys.iter().filter_map(|key| Some(((*key).to_owned(), element.get(*key).filter(|value| !value.is_null())?.clone()))).collect();
+    // A port is one of TCP unless it says otherwise.
+    if keys.contains(&"protocol") && (key.contains_key("containerPort") || key.contains_key("port")) {
+        key.entry("protocol").or_insert_with(|| "TCP".into());
+    }
     (!key.is_empty()).then_some(key)
 }
 
@@ -189,7 +193,10 @@ pub(crate) fn remove(object: &mut Value, path: &[String]) {
                 None => {}
             }
         }
-        (Some(("v", value)), Value::Array(elements)) => elements.retain(|element| element.to_string() != value),
+        (Some(("v", value)), Value::Array(elements)) => {
+            let gone: Value = serde_json::from_str(value).unwrap_or_default();
+            elements.retain(|element| *element != gone);
+        }
         _ => {}
     }
 }
@@ -215,6 +222,13 @@ mod tests {
         });
         assert_eq!(tree, expected);
         assert_eq!(from_tree(&tree), set);
+    }
+
+    #[test]
+    fn a_port_is_the_same_with_and_without_its_default() {
+        let key = |port: Value| key_of(&port, &["containerPort", "port", "protocol"]);
+        assert_eq!(key(json!({"containerPort": 80})), key(json!({"containerPort": 80, "protocol": "TCP"})));
+        assert_ne!(key(json!({"containerPort": 80})), key(json!({"containerPort": 80, "protocol": "UDP"})));
     }
 
     #[test]

@@ -1,4 +1,36 @@
-//! A Kubernetes API in one process.
+//! A Kubernetes API in one process: for the demo, and for tests of the operator with faults on demand.
+//!
+//! It is a stand-in, not a product: as small as can be while our operator and `kubectl` work against it. [`Sandbox`] is the API,
+//! offered in memory ([`Sandbox::client`], for tests in paused time) and over HTTP ([`Sandbox::serve`], without TLS or authentication,
+//! for loopback only). [`Controllers`] makes pods of Deployments, in steps, and lets them live as a [`Life`] says. [`Faults`] lets
+//! requests go wrong. Everything is deterministic: UIDs, names and versions follow from the order of the requests.
+//!
+//! # What is served
+//!
+//! `LLMScaler` by its definition (defaults, pruning, schema, CEL rules, printer columns), Deployments, ReplicaSets and StatefulSets
+//! with `status` and `scale`, pods, services, endpoint slices, events of both groups, leases, namespaces, nodes, secrets, config maps,
+//! service accounts, autoscalers, definitions, and access reviews, which allow everything. Reads with resource versions, pages,
+//! label and field selectors, tables and metadata; watches with bookmarks, streaming lists and 410; merge, JSON and strategic
+//! patches; server-side apply with owners and conflicts.
+//!
+//! # What differs from a real server
+//!
+//! Bodies are JSON: the few kubectl commands that send protobuf (`create configmap`, `create secret`, `create namespace`,
+//! `auth can-i`) get 415; `apply -f` makes the same objects. Nobody is authenticated. Deletion always works in the background. An
+//! unknown field is dropped without a warning unless the request asks for strictness, and a wrong type in a patch of a built-in
+//! kind is answered with 400 instead of 422. In `managedFields`, maps that were created have no entry of their own (`.`), and the
+//! stand-in controllers leave no trace. The values of built-in kinds are hardly validated beyond their types, and only the defaults
+//! that show are filled in. Quotas, admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of
+//! `kubectl explain`.
+//!
+//! # Libraries
+//!
+//! CEL and its library of functions are `kube-cel`, by way of kube; JSON patches are `json-patch`; the paths of printer columns are
+//! `jsonpath-rust`; all three were in the tree already. Looked at and not used: `kube-fake-client` 0.3 (it has server-side apply, but
+//! is of kube 4.2, whose client is another type than that of kube 5, and has neither watches nor tables nor HTTP nor faults) and
+//! `kubernetes-mock` 0.1 (scripted
+//! answers for an older kube). `jsonschema` speaks other words than the API server, which are half of what a test looks at, and knows
+//! neither `nullable` nor int-or-string; `kube-cel` fills in defaults, too, but not in place of nulls nor inside them.
 
 mod api;
 mod builtin;

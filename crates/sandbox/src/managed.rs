@@ -129,14 +129,14 @@ pub(crate) fn applied(live: Option<&Value>, config: &Value, writer: &Writer, for
     }
 
     let last = entries.iter().find(|entry| writer.owns(entry)).map(|entry| entry.set.clone()).unwrap_or_default();
-    let others = |path: &Path| entries.iter().any(|entry| !writer.owns(entry) && entry.set.contains(path));
-    let mut dropped: Vec<&Path> = last.iter().filter(|path| !wanted.contains_key(*path) && !others(path)).collect();
-    // An element of a list goes as a whole, unless somebody has something in it.
-    dropped.sort_by_key(|path| path.len());
+    let others: Vec<&Path> = entries.iter().filter(|entry| !writer.owns(entry)).flat_map(|entry| &entry.set).collect();
+    // What held the fields goes with the last of them, and with what it had by default.
+    let dropped: Set =
+        last.iter().filter(|path| !wanted.contains_key(*path)).flat_map(|path| (2..=path.len()).map(|end| path[..end].to_vec())).collect();
     for path in dropped {
-        let holds_more = entries.iter().any(|entry| !writer.owns(entry) && entry.set.iter().any(|other| other.starts_with(path)));
-        if !holds_more {
-            fields::remove(&mut merged, path);
+        let used = wanted.keys().chain(others.iter().copied()).any(|other| other.starts_with(&path));
+        if !used {
+            fields::remove(&mut merged, &path);
         }
     }
     let set: Set = wanted.into_keys().collect();
@@ -259,6 +259,15 @@ mod tests {
         let left = applied(Some(&live), &json!({"metadata": {"name": "fleet"}}), &writer("a", true), false).unwrap();
         assert_eq!(left["spec"], json!({"replicas": 3, "paused": false}));
         assert!(owners(&left, "replicas") == ["kubectl"]);
+    }
+
+    #[test]
+    fn defaults_go_with_what_they_belong_to() {
+        let config = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
+        let mut live = applied(None, &config(json!({"a": 1, "inner": {"name": "n"}})), &writer("a", true), false).unwrap();
+        live["spec"]["inner"]["port"] = json!(80);
+        let left = applied(Some(&live), &config(json!({"a": 1})), &writer("a", true), false).unwrap();
+        assert_eq!(left["spec"], json!({"a": 1}));
     }
 
     #[test]

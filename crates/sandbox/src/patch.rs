@@ -12,15 +12,14 @@ pub(crate) fn patched(before: &Value, patch: &Value, content_type: &str, custom:
     match content_type {
         "application/merge-patch+json" => json_patch::merge(&mut after, patch),
         "application/json-patch+json" => {
-            let patch: json_patch::Patch =
-                serde_json::from_value(patch.clone()).map_err(|error| Refusal::bad_request(format!("not a JSON patch: {error}")))?;
-            json_patch::patch(&mut after, &patch).map_err(|error| Refusal::bad_request(format!("the patch does not fit: {error}")))?;
+            let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|_| Refusal::unfit_patch())?;
+            json_patch::patch(&mut after, &patch).map_err(|_| Refusal::unfit_patch())?;
         }
         "application/strategic-merge-patch+json" if !custom => strategic(&mut after, patch, "")?,
-        other => {
+        _ => {
             let strategic = if custom { "" } else { "application/strategic-merge-patch+json, " };
             let accepted = format!("application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml");
-            return Err(Refusal::unsupported_media_type(other, &accepted));
+            return Err(Refusal::unsupported_media_type(&accepted));
         }
     }
     Ok(after)

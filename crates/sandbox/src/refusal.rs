@@ -29,9 +29,22 @@ impl FieldError {
         Self { reason: "FieldValueInvalid", field: field.into(), text: format!("Invalid value: {value}: {}", why.as_ref()) }
     }
 
+    /// Of a rule of the schema: the value is shown where it is short.
+    pub(crate) fn rule(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        match value {
+            Value::Object(_) | Value::Array(_) => {
+                Self { reason: "FieldValueInvalid", field: field.into(), text: format!("Invalid value: {why}") }
+            }
+            _ => Self::invalid(field, value, why),
+        }
+    }
+
     /// Whether the server gives up on the rules beyond the schema because of it.
     pub(crate) fn blocks_rules(&self) -> bool {
-        matches!(self.reason, "FieldValueRequired" | "FieldValueTooLong" | "FieldValueTooMany" | "FieldValueTypeInvalid")
+        matches!(
+            self.reason,
+            "FieldValueNotSupported" | "FieldValueRequired" | "FieldValueTooLong" | "FieldValueTooMany" | "FieldValueTypeInvalid"
+        )
     }
 }
 
@@ -109,9 +122,21 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    pub(crate) fn unsupported_media_type(given: &str, accepted: &str) -> Self {
-        let message =
-            format!("the body of the request was in an unknown format - accepted media types include: {accepted}; it was {given:?}");
+    /// A patch that fits no object, or not this one.
+    pub(crate) fn unfit_patch() -> Self {
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
+    }
+
+    /// A scale that cannot be.
+    pub(crate) fn invalid_scale(name: &str, error: &FieldError) -> Self {
+        let causes = json!([{"reason": error.reason, "message": error.text, "field": error.field}]);
+        let details = json!({"name": name, "group": "autoscaling", "kind": "Scale", "causes": causes});
+        let message = format!("Scale.autoscaling {name:?} is invalid: {}: {}", error.field, error.text);
+        Self { details, ..Self::new(422, "Invalid", message) }
+    }
+
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        let message = format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(415, "UnsupportedMediaType", message)
     }
 
@@ -126,7 +151,7 @@ impl Refusal {
     }
 
     pub(crate) fn too_large(asked: u64, current: u64) -> Self {
-        let mut refusal = Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"));
+        let mut refusal = Self::new(504, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {current}"));
         refusal.details =
             json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
         refusal

@@ -97,8 +97,11 @@ impl Request {
         self.param("fieldManager").unwrap_or(agent).to_owned()
     }
 
-    /// The body as JSON, or as the YAML that `apply` may send, which is JSON from every client of ours.
+    /// The body as JSON. Under the content type of YAML, kubectl and kube-rs send JSON, too.
     pub(crate) fn json(&self) -> Result<Value, Refusal> {
+        if self.content_type.starts_with("application/vnd.kubernetes.protobuf") {
+            return Err(Refusal::unsupported_media_type("application/json"));
+        }
         serde_json::from_slice(&self.body).map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
     }
 

@@ -39,7 +39,7 @@ impl Rules {
         } else if let Err(broken) = self.validator.validate_compiled(&self.compiled, value, old) {
             errors.extend(broken.into_iter().map(|rule| {
                 let at = at_path(value, &rule.field_path);
-                FieldError::invalid(rule.field_path, &json!(schema::type_of(at)), rule.message)
+                FieldError::rule(rule.field_path, at, &rule.message)
             }));
         }
         if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, object::name(value), &errors)) }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::object;
-use crate::refusal::Refusal;
+use crate::refusal::{FieldError, Refusal};
 
 /// The scale of a Deployment, ReplicaSet or StatefulSet.
 pub(crate) fn of(workload: &Value) -> Value {
@@ -26,7 +26,8 @@ pub(crate) fn of(workload: &Value) -> Value {
 pub(crate) fn onto(workload: &Value, scale: &Value) -> Result<Value, Refusal> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if !(0..=i64::from(i32::MAX)).contains(&replicas) {
-        return Err(Refusal::bad_request(format!("spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0")));
+        let error = FieldError::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
+        return Err(Refusal::invalid_scale(object::name(workload), &error));
     }
     let mut workload = workload.clone();
     object::child(&mut workload, "spec").insert("replicas".into(), replicas.into());

@@ -1,6 +1,6 @@
 //! Structural schemas: what is left out is filled in, what is unknown is dropped, what does not fit is refused.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::refusal::FieldError;
 
@@ -173,11 +173,13 @@ fn joined(path: &str, name: &str) -> String {
 /// The words of a field that another error hides.
 pub(crate) fn rules_not_checked() -> FieldError {
     let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-    FieldError { field: "<nil>".into(), ..FieldError::invalid("", &json!("null"), why) }
+    FieldError::invalid("<nil>", &Value::Null, why)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn schema() -> Value {

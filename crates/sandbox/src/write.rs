@@ -117,7 +117,12 @@ impl Api {
         if applies {
             object::child(&mut new, "metadata").insert("managedFields".into(), managed_fields);
         } else {
-            managed::updated(Some(&live), &mut new, &writer);
+            // kubectl hands the fields of its client-side apply over to its server-side apply by a patch.
+            let mut recorded = live.as_ref().clone();
+            if managed_fields.as_array().is_some_and(|entries| !entries.is_empty()) {
+                object::child(&mut recorded, "metadata").insert("managedFields".into(), managed_fields);
+            }
+            managed::updated(Some(&recorded), &mut new, &writer);
         }
         if resource.generation && content(&live) != content(&new) {
             let generation = object::number(&live, "/metadata/generation").unwrap_or(0) + 1;

@@ -30,7 +30,7 @@ pub(super) fn reconcile_all(api: &mut Api, now: Timestamp) {
 fn reconcile(api: &mut Api, deployment: &Arc<Value>, now: Timestamp) {
     let hash = template_hash(&deployment["spec"]["template"]);
     let mut sets = owned(api, "ReplicaSet", deployment);
-    sets.sort_by_key(|set| revision(set));
+    sets.sort_by_key(revision);
     let of_template = |set: &Arc<Value>| object::entry(set, "labels", HASH) == Some(hash.as_str());
     let paused = deployment["spec"]["paused"] == true;
     let newest = sets.last().map_or(0, revision);

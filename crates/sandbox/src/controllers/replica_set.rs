@@ -149,7 +149,7 @@ mod tests {
             pod("pending", true, "Pending", None, "0", early),
             pod("unassigned", false, "Pending", None, "0", early),
         ];
-        pods.sort_by_cached_key(|pod| rank(pod));
+        pods.sort_by_cached_key(rank);
         let names: Vec<&str> = pods.iter().map(object::name).collect();
         assert_eq!(names, ["unassigned", "pending", "unready", "cheap", "newly ready", "youngest", "oldest"]);
     }

@@ -1,0 +1,266 @@
+//! The API as clients see it: in memory, in paused time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what helps a test may fail it")]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, ResourceExt as _};
+use llmscaler_operator::lease::{Election, LEASE_DURATION};
+use llmscaler_sandbox::{Controllers, Fault, On, Sandbox, Verb, after};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+fn fleet(replicas: i32) -> Deployment {
+    let template = json!({"metadata": {"labels": {"app": "fleet"}}, "spec": {"containers": [{"name": "server", "image": "i:1"}]}});
+    let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "fleet"}}, "template": template});
+    serde_json::from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "fleet"}, "spec": spec})).unwrap()
+}
+
+async fn deployed(replicas: i32) -> (Sandbox, Api<Deployment>) {
+    let sandbox = Sandbox::new().unwrap();
+    let api = Api::default_namespaced(sandbox.client());
+    api.create(&PostParams::default(), &fleet(replicas)).await.unwrap();
+    (sandbox, api)
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
+    match result.unwrap_err() {
+        kube::Error::Api(status) => status.code,
+        error => panic!("{error}"),
+    }
+}
+
+/// The scale as the operator applies it.
+fn size(replicas: i32, version: Option<&str>) -> Patch<Value> {
+    let metadata = json!({"name": "fleet", "resourceVersion": version});
+    Patch::Apply(json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_is_applied_to_the_version_that_was_seen() {
+    let (_sandbox, api) = deployed(2).await;
+    let ours = PatchParams::apply("llmscaler");
+    let refused = api.patch_scale("fleet", &ours, &size(3, None)).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("Apply failed with 1 conflict: conflict with \"unknown\" using apps/v1: .spec.replicas"),
+        "{refused}"
+    );
+    let seen = api.get("fleet").await.unwrap();
+    let version = seen.resource_version().unwrap();
+    let scale = api.patch_scale("fleet", &ours.clone().force(), &size(3, Some(&version))).await.unwrap();
+    assert_eq!(scale.spec.unwrap().replicas, Some(3));
+    assert_eq!(code(api.patch_scale("fleet", &ours.clone().force(), &size(4, Some(&version))).await), 409);
+
+    let now = api.get("fleet").await.unwrap();
+    assert_eq!((now.metadata.generation, now.spec.as_ref().unwrap().replicas), (Some(2), Some(3)));
+    let owner = now.managed_fields().iter().find(|entry| entry.manager.as_deref() == Some("llmscaler")).unwrap();
+    assert_eq!((owner.subresource.as_deref(), owner.operation.as_deref()), (Some("scale"), Some("Apply")));
+    assert_eq!(owner.fields_v1.as_ref().unwrap().0, json!({"f:spec": {"f:replicas": {}}}));
+    // The same again changes nothing.
+    api.patch_scale("fleet", &ours.force(), &size(3, None)).await.unwrap();
+    assert_eq!(api.get("fleet").await.unwrap().resource_version(), now.resource_version());
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_and_spec_do_not_touch_each_other() {
+    let (_sandbox, api) = deployed(2).await;
+    let both = json!({"spec": {"replicas": 9}, "status": {"replicas": 7}});
+    let written = api.patch_status("fleet", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
+    assert_eq!(
+        (written.spec.unwrap().replicas, written.status.unwrap().replicas, written.metadata.generation),
+        (Some(2), Some(7), Some(1))
+    );
+    let written =
+        api.patch("fleet", &PatchParams::default(), &Patch::Merge(&json!({"spec": {"replicas": 9}, "status": {"replicas": 1}}))).await;
+    let written = written.unwrap();
+    assert_eq!(
+        (written.spec.unwrap().replicas, written.status.unwrap().replicas, written.metadata.generation),
+        (Some(9), Some(7), Some(2))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_where_it_was_or_says_that_it_cannot() {
+    let (sandbox, _) = deployed(1).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(sandbox.client());
+    let map = |name: &str| -> ConfigMap { serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": name}}})).unwrap() };
+    let first = maps.create(&PostParams::default(), &map("a")).await.unwrap().resource_version().unwrap();
+    maps.create(&PostParams::default(), &map("b")).await.unwrap();
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let mut resumed = maps.watch(&WatchParams::default(), &first).await.unwrap().boxed();
+    assert!(matches!(resumed.next().await.unwrap().unwrap(), WatchEvent::Added(map) if map.name_any() == "b"));
+    assert!(matches!(resumed.next().await.unwrap().unwrap(), WatchEvent::Deleted(map) if map.name_any() == "a"));
+    // What leaves the selection is deleted for the one who watches it.
+    let mut selected = maps.watch(&WatchParams::default().labels("app=b"), "0").await.unwrap().boxed();
+    assert!(matches!(selected.next().await.unwrap().unwrap(), WatchEvent::Added(_)));
+    let away = json!({"metadata": {"labels": {"app": "c"}}});
+    maps.patch("b", &PatchParams::default(), &Patch::Merge(&away)).await.unwrap();
+    assert!(matches!(selected.next().await.unwrap().unwrap(), WatchEvent::Deleted(_)));
+    // After so long without a change there is at least a bookmark.
+    assert!(matches!(timeout(Duration::from_secs(61), selected.next()).await.unwrap().unwrap().unwrap(), WatchEvent::Bookmark(_)));
+
+    sandbox.forget_changes();
+    let mut late = maps.watch(&WatchParams::default(), &first).await.unwrap().boxed();
+    assert!(matches!(late.next().await.unwrap().unwrap(), WatchEvent::Error(status) if status.code == 410));
+    assert!(late.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_survives_cut_watches_and_410() {
+    let (sandbox, api) = deployed(1).await;
+    let mut events = watcher::watcher(api.clone(), watcher::Config::default()).boxed();
+    let mut sizes = async |wanted: i32| {
+        loop {
+            match events.next().await.unwrap() {
+                Ok(Event::Apply(found) | Event::InitApply(found)) if found.spec.as_ref().unwrap().replicas == Some(wanted) => return,
+                _ => {}
+            }
+        }
+    };
+    sizes(1).await;
+    for (wanted, disturb) in [(2, 0), (3, 1), (4, 2)] {
+        match disturb {
+            0 => sandbox.cut_watches(),
+            1 => {
+                sandbox.cut_watches();
+                sandbox.faults().arm(On::any().verb(Verb::Watch), Fault::Gone, 1);
+            }
+            _ => sandbox.faults().arm(On::any().verb(Verb::List), Fault::InternalError, 2),
+        }
+        api.patch("fleet", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": wanted}}))).await.unwrap();
+        timeout(Duration::from_secs(60), sizes(wanted)).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_what_clients_meet() {
+    let (sandbox, api) = deployed(1).await;
+    let faults = sandbox.faults();
+    let on = || On::any().resource("deployments");
+    faults.arm(on(), Fault::Conflict, 1);
+    assert_eq!(code(api.get("fleet").await), 409);
+    faults.arm(on(), Fault::InternalError, 1);
+    assert_eq!(code(api.get("fleet").await), 500);
+    faults.arm(on(), Fault::Hang, 1);
+    assert!(timeout(Duration::from_secs(3600), api.get("fleet")).await.is_err());
+    faults.arm(on(), Fault::Slow(Duration::from_secs(7)), 1);
+    let before = Instant::now();
+    api.get("fleet").await.unwrap();
+    assert_eq!(before.elapsed(), Duration::from_secs(7));
+
+    let grow = Patch::Merge(json!({"spec": {"replicas": 5}}));
+    faults.arm(on().verb(Verb::Patch), Fault::LostAnswer, 1);
+    assert_eq!(code(api.patch("fleet", &PatchParams::default(), &grow).await), 500);
+    assert_eq!(api.get("fleet").await.unwrap().spec.unwrap().replicas, Some(5), "it was carried out all the same");
+    faults.arm(on().verb(Verb::List), Fault::StaleList { behind: 1 }, 1);
+    let sizes = async || api.list(&ListParams::default()).await.unwrap().items[0].spec.as_ref().unwrap().replicas;
+    assert_eq!((sizes().await, sizes().await), (Some(1), Some(5)));
+    faults.arm(on().verb(Verb::Watch), Fault::CutWatch { after: Duration::from_secs(5) }, 1);
+    let mut watch = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    assert!(matches!(watch.next().await.unwrap().unwrap(), WatchEvent::Added(_)));
+    assert!(watch.next().await.unwrap().is_err() && watch.next().await.is_none());
+    let failed = sandbox.calls().iter().filter(|call| call.code >= 400).count();
+    assert_eq!(failed, 3);
+    faults.arm(on(), Fault::TooManyRequests { retry_after: 1 }, u32::MAX);
+    assert_eq!(code(timeout(Duration::from_secs(600), api.get("fleet")).await.unwrap()), 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_come_in_pages_of_one_moment() {
+    let sandbox = Sandbox::new().unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(sandbox.client());
+    for name in ["a", "b", "c", "d", "e"] {
+        let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let first = maps.list(&ListParams::default().limit(2)).await.unwrap();
+    assert_eq!(first.metadata.remaining_item_count, Some(3));
+    maps.delete("d", &DeleteParams::default()).await.unwrap();
+    let token = first.metadata.continue_.unwrap();
+    let rest = maps.list(&ListParams::default().continue_token(&token)).await.unwrap();
+    assert_eq!(rest.items.iter().map(|map| map.name_any()).collect::<Vec<_>>(), ["c", "d", "e"]);
+    sandbox.forget_changes();
+    assert_eq!(code(maps.list(&ListParams::default().continue_token(&token)).await), 410);
+}
+
+/// Steps the controllers once a second.
+async fn pass(controllers: &mut Controllers, seconds: u64) {
+    for _ in 0..seconds {
+        controllers.step();
+        sleep(Duration::from_secs(1)).await;
+    }
+    controllers.step();
+}
+
+fn controllers(sandbox: &Sandbox, warm_up: u64, drain: u64) -> Controllers {
+    let life = after(IpAddr::V4(Ipv4Addr::LOCALHOST), Duration::from_secs(warm_up), Duration::from_secs(drain));
+    Controllers::new(sandbox, life)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fleet_warms_up_and_sheds_what_costs_least() {
+    let (sandbox, api) = deployed(3).await;
+    let mut controllers = controllers(&sandbox, 10, 20);
+    let counts = async || {
+        let status = api.get("fleet").await.unwrap().status.unwrap();
+        (status.replicas.unwrap_or(0), status.ready_replicas.unwrap_or(0), status.terminating_replicas.unwrap_or(0))
+    };
+    pass(&mut controllers, 5).await;
+    assert_eq!(counts().await, (3, 0, 0));
+    pass(&mut controllers, 6).await;
+    assert_eq!(counts().await, (3, 3, 0));
+
+    let pods: Api<Pod> = Api::default_namespaced(sandbox.client());
+    let victim = pods.list(&ListParams::default()).await.unwrap().items[1].name_any();
+    let mark = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-100"}}});
+    pods.patch_metadata(&victim, &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
+    api.patch_scale("fleet", &PatchParams::apply("llmscaler").force(), &size(2, None)).await.unwrap();
+    pass(&mut controllers, 5).await;
+    assert_eq!(counts().await, (2, 2, 1));
+    assert!(pods.get(&victim).await.unwrap().metadata.deletion_timestamp.is_some());
+    pass(&mut controllers, 16).await;
+    assert_eq!(counts().await, (2, 2, 0));
+    assert_eq!(code(pods.get(&victim).await), 404);
+
+    api.delete("fleet", &DeleteParams::default()).await.unwrap();
+    pass(&mut controllers, 31).await;
+    assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty(), "what it owned goes with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_template_is_rolled_out() {
+    let (sandbox, api) = deployed(4).await;
+    let mut controllers = controllers(&sandbox, 5, 0);
+    pass(&mut controllers, 6).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "server", "image": "i:2"}]}}}});
+    api.patch("fleet", &PatchParams::default(), &Patch::Strategic(&image)).await.unwrap();
+    let mut fewest = 4;
+    for _ in 0..40 {
+        pass(&mut controllers, 1).await;
+        fewest = fewest.min(api.get("fleet").await.unwrap().status.unwrap().available_replicas.unwrap_or(0));
+    }
+    let rolled = api.get("fleet").await.unwrap();
+    let status = rolled.status.clone().unwrap();
+    assert_eq!((status.replicas, status.updated_replicas, status.available_replicas, fewest), (Some(4), Some(4), Some(4), 3));
+    let progressing = status.conditions.unwrap().into_iter().find(|condition| condition.type_ == "Progressing").unwrap();
+    assert_eq!(progressing.reason.as_deref(), Some("NewReplicaSetAvailable"));
+    assert_eq!(rolled.annotations()["deployment.kubernetes.io/revision"], "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_has_one_holder() {
+    let sandbox = Sandbox::new().unwrap();
+    let election = |client: Client, identity: &str| Election::new(client, "default", "llmscaler", identity.to_owned());
+    let claim = election(sandbox.client(), "a").acquire().await;
+    let other = election(sandbox.client(), "b");
+    assert!(timeout(LEASE_DURATION * 2, other.acquire()).await.is_err() && claim.is_current());
+    sandbox.faults().arm(On::any().resource("leases").verb(Verb::Update), Fault::Hang, 3);
+    claim.lost().await;
+    timeout(LEASE_DURATION * 2, other.acquire()).await.unwrap();
+}
