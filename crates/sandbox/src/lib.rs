@@ -26,11 +26,11 @@
 //! # Libraries
 //!
 //! CEL and its library of functions are `kube-cel`, by way of kube; JSON patches are `json-patch`; the paths of printer columns are
-//! `jsonpath-rust`; all three were in the tree already. Looked at and not used: `kube-fake-client` 0.3 (it has server-side apply, but
-//! is of kube 4.2, whose client is another type than that of kube 5, and has neither watches nor tables nor HTTP nor faults) and
-//! `kubernetes-mock` 0.1 (scripted
-//! answers for an older kube). `jsonschema` speaks other words than the API server, which are half of what a test looks at, and knows
-//! neither `nullable` nor int-or-string; `kube-cel` fills in defaults, too, but not in place of nulls nor inside them.
+//! `jsonpath-rust`; all three were in the tree already. Looked at and not used: `kube-fake-client` 0.3, which has server-side apply and
+//! interceptors, but is of kube 4.2, whose client is another type than that of kube 5, and has neither watches nor tables nor HTTP;
+//! `kubernetes-mock` 0.1, scripted answers for an older kube; `jsonschema`, which speaks other words than the API server, half of what
+//! a test looks at, and knows neither `nullable` nor int-or-string. `kube-cel` fills in defaults, too, but not in place of nulls, nor
+//! inside what it fills in.
 
 mod api;
 mod builtin;
