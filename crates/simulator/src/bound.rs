@@ -2,6 +2,7 @@
 
 mod fluid;
 mod foresight;
+mod lives;
 mod need;
 mod plan;
 mod sliding;

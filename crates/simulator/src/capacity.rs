@@ -8,7 +8,17 @@ use llmscaler_engine::Costs;
 use crate::Promised;
 
 /// Share of the KV cache that a stable replica fills on average; above it new requests wait for room.
-const KV_FILL: f64 = 0.92;
+pub(crate) const KV_FILL: f64 = 0.92;
+
+/// Seconds of a replica that a prompt takes. Lengths are in tokens.
+pub(crate) fn prefill_work(costs: &Costs, prompt: f64) -> f64 {
+    costs.prompt_token * prompt + costs.attention * prompt * prompt / 2.0
+}
+
+/// Seconds of a replica that an answer adds to its steps. Lengths are in tokens.
+pub(crate) fn decode_work(costs: &Costs, prompt: f64, output: f64) -> f64 {
+    output * (costs.sequence + costs.kv_token * (prompt + output / 2.0))
+}
 
 /// One replica under requests of given mean lengths. Blind to variance: where answers are a few tokens short, one prompt of someone
 /// else decides whether a request is in time, and the replica takes less than this says.
@@ -29,10 +39,13 @@ impl Capacity {
     #[must_use]
     pub fn new(costs: &Costs, mean_prompt: f64, mean_output: f64, kv_fill: f64) -> Self {
         let context = mean_prompt + mean_output / 2.0;
-        let prefill = costs.prompt_token * mean_prompt + costs.attention * mean_prompt * mean_prompt / 2.0;
-        let decode = mean_output * (costs.sequence + costs.kv_token * context);
         let fitting = kv_fill * f64::from(costs.kv_tokens) / context;
-        Self { base: costs.base(), output: mean_output, work: prefill + decode, sequences: fitting.min(f64::from(costs.max_sequences)) }
+        Self {
+            base: costs.base(),
+            output: mean_output,
+            work: prefill_work(costs, mean_prompt) + decode_work(costs, mean_prompt, mean_output),
+            sequences: fitting.min(f64::from(costs.max_sequences)),
+        }
     }
 
     /// Seconds of a replica that a request adds to its steps, prompt and answer.

@@ -2,13 +2,11 @@
 
 use llmscaler_engine::{Bounds, Costs, Replicas};
 
-use super::{Plan, sliding};
+use super::{Plan, lives, sliding};
+use crate::capacity::KV_FILL;
 use crate::{Arrivals, Capacity, ClosedLoop, Promised, Request, capacity};
 
-/// Share of the KV cache that users are counted on to fill.
-const KV_FILL: f64 = 0.92;
-
-/// Replicas that the traffic of each interval takes by the closed form, as if it came evenly and were served at once.
+/// Replicas that the traffic of each interval takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// Seconds of an interval, a multiple of [`Plan::GRAIN`].
@@ -18,7 +16,8 @@ pub struct Need {
 }
 
 impl Need {
-    /// What `arrivals` take, interval by interval of `bin` seconds.
+    /// What `arrivals` take by the closed form, interval by interval of `bin` seconds, as if they came evenly in it and were served at
+    /// once.
     #[must_use]
     pub fn of(arrivals: &Arrivals, costs: &Costs, promised: Promised, bin: f64) -> Self {
         let replicas = match arrivals {
@@ -26,6 +25,16 @@ impl Need {
             Arrivals::Closed(clients) => of_users(clients, costs, promised, bin),
         };
         Self { bin, replicas }
+    }
+
+    /// What `arrivals` take while they live: prompts when they come, answers for as long as they take at the limit of a replica. Long
+    /// answers need little when they come and much later, which no mean of an interval shows.
+    #[must_use]
+    pub fn lived(arrivals: &Arrivals, costs: &Costs, promised: Promised, bin: f64) -> Self {
+        match arrivals {
+            Arrivals::Open(requests) => Self { bin, replicas: lives::need(requests, costs, promised, bin) },
+            Arrivals::Closed(_) => Self::of(arrivals, costs, promised, bin),
+        }
     }
 
     /// Replicas by interval, parts included.
