@@ -32,6 +32,7 @@ pub fn draw(setting: &Setting, policies: &[Contender], bound: &Bound) -> Vec<Str
                 best.name
             ));
             said.extend(at_the_maximum(setting, best));
+            said.extend(too_short_to_follow(setting, best));
         }
     }
     let chosen = answer.unwrap_or(best);
@@ -72,7 +73,17 @@ fn chance(setting: &Setting, winner: &Contender, real: &[&Contender]) -> Vec<Str
 
 fn against_fixed(winner: &Contender, real: &[&Contender]) -> Option<String> {
     if winner.kind == Kind::Fixed {
-        return Some("So scaling gains nothing here: a fleet of fixed size does as well for less.".to_owned());
+        let scaling = || real.iter().filter(|policy| policy.kind != Kind::Fixed);
+        let nearest = scaling().max_by(|one, other| attainment(one).total_cmp(&attainment(other)))?;
+        if scaling().any(|policy| policy.meets_objective) {
+            return Some("So scaling gains nothing here: a fleet of fixed size does as well for less.".to_owned());
+        }
+        return Some(format!(
+            "No policy that scales meets it; {} comes closest with {} % at {} GPU-hours.",
+            nearest.name,
+            short_percent(attainment(nearest)),
+            three(cost(nearest))
+        ));
     }
     let mut fixed = real.iter().filter(|policy| policy.kind == Kind::Fixed).peekable();
     fixed.peek()?;
@@ -97,6 +108,35 @@ fn at_the_maximum(setting: &Setting, best: &Contender) -> Option<String> {
     (late > 0 && clipped * 2 > late).then(|| {
         let share = 100.0 * clipped as f64 / late as f64;
         format!("{share:.0} % of its late requests came while it was at the maximum of {}: raise that, or promise less.", setting.max)
+    })
+}
+
+/// Where most requests are late while the fleet is smaller than the load takes, and these times are shorter than a start, whoever only
+/// reacts comes too late.
+fn too_short_to_follow(setting: &Setting, best: &Contender) -> Option<String> {
+    let (mut late, mut late_short, mut seconds, mut stretches) = (0, 0, 0.0, 0);
+    for run in &best.runs {
+        let (mut was_short, mut start) = (false, 0.0);
+        for sample in &run.timeline {
+            let short = sample.need > f64::from(sample.ready);
+            late += sample.late;
+            if short {
+                late_short += sample.late;
+                seconds += sample.at - start;
+                stretches += u32::from(!was_short);
+            }
+            (was_short, start) = (short, sample.at);
+        }
+    }
+    let mean = seconds / f64::from(stretches.max(1));
+    (late > 0 && late_short * 2 > late && mean < setting.warmup_seconds).then(|| {
+        format!(
+            "{:.0} % of its late requests came while the load took more replicas than were ready, {} s at a time on average, and a replica \
+             takes {} s to start: such bursts are over before help arrives. Raise the minimum, or shorten the warm-up.",
+            100.0 * late_short as f64 / late as f64,
+            count(mean.round()),
+            count(setting.warmup_seconds),
+        )
     })
 }
 
@@ -232,6 +272,8 @@ mod tests {
     fn where_scaling_gains_nothing_it_says_so() {
         let said = with(&[(Kind::Ours, "band", 1.0, 12.0), (Kind::Fixed, "static 4", 0.995, 10.0)], Bound::default());
         assert!(said[1].starts_with("So scaling gains nothing here"), "{said:#?}");
+        let said = with(&[(Kind::Ours, "band", 0.98, 8.0), (Kind::Fixed, "static 4", 0.995, 10.0)], Bound::default());
+        assert_eq!(said[1], "No policy that scales meets it; band comes closest with 98 % at 8.00 GPU-hours.");
     }
 
     #[test]
@@ -241,6 +283,22 @@ mod tests {
         assert!(said[0].starts_with("No policy here keeps both promises for 99 % of the requests; static 30 comes closest with 95.5 %"));
         assert!(said.iter().any(|sentence| sentence.starts_with("Even foresight gets no further than 87.8 % while a replica takes 100 s")));
         assert!(said.contains(&"static 30 gets further: 95.5 % at 67.0 GPU-hours.".to_owned()), "{said:#?}");
+    }
+
+    #[test]
+    fn bursts_shorter_than_a_start_are_called_by_their_name() {
+        let said = |burst: usize| {
+            let mut run = outcome("band", 1, 0.9, 85.0);
+            for (index, sample) in run.timeline.iter_mut().enumerate() {
+                (sample.need, sample.ready, sample.late) = if index % 6 < burst { (9.5, 3, 10) } else { (1.0, 3, 0) };
+            }
+            Comparison::new(setting(), vec![(Kind::Ours, vec![run])], Bound::default(), Vec::new()).conclusions
+        };
+        let expected = "100 % of its late requests came while the load took more replicas than were ready, 30 s at a time on average, \
+                        and a replica takes 100 s to start";
+        assert!(said(2).iter().any(|sentence| sentence.starts_with(expected)), "{:#?}", said(2));
+        // Three minutes without end are long enough to be followed.
+        assert!(!said(6).iter().any(|sentence| sentence.contains("bursts")));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub fn figures(page: &mut String, comparison: &Comparison) -> Result {
 
 fn sum(policy: &Contender) -> String {
     format!(
-        "{} % in time, {} GPU-hours, {} changes",
+        "on average {} % in time, {} GPU-hours, {} changes",
         percent(policy.summary.attainment.mean),
         three(policy.summary.gpu_hours.mean),
         count(policy.summary.scale_events.mean)
@@ -174,7 +174,7 @@ fn draw_replicas(page: &mut String, run: &Outcome, samples: &[Sample], (x, right
     let needed = area(LEFT, panel.bottom, samples.iter().map(|sample| (x.at(sample.at), y.at(sample.need))));
     let asked = steps(LEFT, samples.iter().map(|sample| (x.at(sample.at), y.at(f64::from(sample.replicas)))));
     let ready = steps(LEFT, samples.iter().map(|sample| (x.at(sample.at), y.at(f64::from(sample.ready)))));
-    writeln!(page, "<path class=\"need\" d=\"{needed}\"/><path class=\"ready\" d=\"{ready}\"/><path class=\"asked\" d=\"{asked}\"/>")?;
+    writeln!(page, "<path class=\"need\" d=\"{needed}\"/><path class=\"asked\" d=\"{asked}\"/><path class=\"ready\" d=\"{ready}\"/>")?;
     for change in &run.decisions {
         let (at, up) = (x.at(change.at), change.to > change.from);
         let (class, shape) = if up { ("up", "l4.5 7h-9Z") } else { ("down", "l-4.5 -7h9Z") };

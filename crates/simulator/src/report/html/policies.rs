@@ -10,9 +10,10 @@ pub fn table(page: &mut String, comparison: &Comparison) -> Result {
     let goal = short_percent(comparison.setting.objective);
     writeln!(
         page,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"policies\">\n<table class=\"policies\">\n<caption>The cheapest first. \
-         Means over the seeds, the range below. <b class=\"good\">✓</b> at least {goal} % in time, <b class=\"bad\">✗</b> less; \
-         <b>●</b> no other policy has more for less.</caption>\n<thead><tr><th scope=\"col\" class=\"number\">#</th>"
+        "<p class=\"legend\">The cheapest first. Means over the seeds, the range below. <b class=\"good\">✓</b> at least {goal} % in time, \
+         <b class=\"bad\">✗</b> less; <b>●</b> no other policy has more for less.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" \
+         aria-labelledby=\"policies\">\n<table class=\"policies\">\n<caption class=\"unseen\">The policies, the cheapest first</caption>\n\
+         <thead><tr><th scope=\"col\" class=\"number\">#</th>"
     )?;
     let heads = [
         ("Policy", "", false),
