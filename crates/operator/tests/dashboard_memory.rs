@@ -1,5 +1,7 @@
 //! What the dashboard keeps of a scaler, as this process's own memory shows it; by itself, so that nothing else grows meanwhile.
 
+#![allow(clippy::unwrap_used, reason = "what helps a test may fail it")]
+
 #[path = "dashboard/fleet.rs"]
 mod fleet;
 

@@ -88,6 +88,11 @@ impl Browser {
         self.page.cdp().send_raw("Emulation.setEmulatedMedia", json!({"features": features})).await.unwrap();
     }
 
+    /// Presses a key where the focus is.
+    pub async fn press(&self, key: Key) {
+        self.page.action_chain().send_keys(key).perform().await.unwrap();
+    }
+
     /// What a script returns.
     pub async fn eval(&self, script: &str) -> Value {
         self.page.execute(script, vec![]).await.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()

@@ -65,7 +65,7 @@ function frame(namespace, name) {
   const title = make('h1', { id: 'detail-title', tabindex: -1 }, name);
   const [lead, notice, facts, why, stages] = [
     make('p', { class: 'lead' }), make('p', { class: 'notice', hidden: true }), make('dl', { class: 'facts' }),
-    make('p', { class: 'answer', 'aria-live': 'polite' }), make('ol', { class: 'stages' }),
+    make('p', { class: 'answer' }), make('ol', { class: 'stages' }),
   ];
   const figure = make('figure', { class: 'course', tabindex: 0, role: 'group', 'aria-label': 'Over time. The arrow keys move along the syncs; Home and End go to the first and the last.' });
   const readout = make('p', { class: 'readout', 'aria-live': 'polite' });
@@ -79,7 +79,7 @@ function frame(namespace, name) {
     make('header', {}, make('p', { class: 'kind' }, namespace), title, lead, notice, facts),
     section('Why this size', why, stages),
     section('Over time', figure, readout),
-    section('Signals', tabled('Signals', readings, 'Signal', 'State', 'Value', 'Target', 'Proposes', 'Account')),
+    section('Signals', tabled('Signals', readings, 'Signal', 'State', 'Value', 'Target', 'Proposes', 'In words')),
     section('Conditions', tabled('Conditions', conditions, 'Condition', 'Status', 'Reason', 'Since', 'Message')),
     section('Recent decisions', make('p', { class: 'none' }, 'Those that changed the size, or came to another reason than the one before.'), decisions),
     section('Recent events', events),
