@@ -26,7 +26,7 @@ use super::stream;
 const STREAMS: usize = 64;
 
 /// The page.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/overview.js", "text/javascript; charset=utf-8", include_str!("page/overview.js")),
     ("/detail.js", "text/javascript; charset=utf-8", include_str!("page/detail.js")),
     ("/element.js", "text/javascript; charset=utf-8", include_str!("page/element.js")),
+    ("/state.js", "text/javascript; charset=utf-8", include_str!("page/state.js")),
     ("/text.js", "text/javascript; charset=utf-8", include_str!("page/text.js")),
     ("/chart.js", "text/javascript; charset=utf-8", include_str!("page/chart.js")),
 ];

@@ -207,7 +207,7 @@ async fn shows_a_scaler_and_how_it_grows(browser: &Browser, running: &Running, c
 async fn fits_a_phone_and_the_dark(browser: &Browser, running: &Running) {
     let ground = "return getComputedStyle(document.body).backgroundColor";
     let light = browser.eval(ground).await;
-    for (hash, name) in [("#/", "overview"), ("#/serving/chat-70b", "detail")] {
+    for (hash, name) in [("#/", "overview"), ("#/serving/chat-70b", "detail"), ("#/batch/code-assist", "trouble")] {
         browser.page.goto(running.url(hash)).await.unwrap();
         browser
             .until(

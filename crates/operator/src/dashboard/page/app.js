@@ -14,6 +14,10 @@ const scalers = new Map();
 const connection = document.getElementById('connection');
 let source = null;
 let retry = null;
+/** Counts the attempts to connect: one that was overtaken while it waited for an answer gives up. */
+let attempt = 0;
+/** What has to be done before a change is taken in. */
+let loading = Promise.resolve();
 /** What the server's clock is ahead of ours, in ms. */
 let ahead = 0;
 
@@ -59,28 +63,39 @@ function lost() {
   say(connection, `no connection since ${moment(now(), now())}; trying again`);
 }
 
+function again() {
+  lost();
+  clearTimeout(retry);
+  retry = setTimeout(connect, RETRY);
+}
+
 async function connect() {
   disconnect();
+  const mine = attempt;
+  let event;
   try {
-    const event = await load();
-    source = new EventSource(`api/events?since=${encodeURIComponent(event)}`);
+    event = await load();
   } catch {
-    lost();
-    retry = setTimeout(connect, RETRY);
+    if (mine === attempt) again();
     return;
   }
-  source.addEventListener('scalers', (message) => update(JSON.parse(message.data)));
+  if (mine !== attempt) return;
+  source = new EventSource(`api/events?since=${encodeURIComponent(event)}`);
+  source.addEventListener('scalers', (message) => loading.then(() => update(JSON.parse(message.data))));
   // The server does not know where we stand: it is another process than before.
-  source.addEventListener('reset', () => load().catch(lost));
+  source.addEventListener('reset', () => {
+    loading = load().catch(again);
+  });
   source.addEventListener('open', live);
   source.addEventListener('error', () => {
     lost();
     // The browser tries again by itself, unless something else than the dashboard has answered.
-    if (source?.readyState === EventSource.CLOSED) retry = setTimeout(connect, RETRY);
+    if (source?.readyState === EventSource.CLOSED) again();
   });
 }
 
 function disconnect() {
+  attempt += 1;
   clearTimeout(retry);
   source?.close();
   source = null;

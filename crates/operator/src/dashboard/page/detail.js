@@ -2,6 +2,7 @@
 
 import { nearest, panel } from './chart.js';
 import { make, say } from './element.js';
+import { SIGNS, level, state } from './state.js';
 import { moment, number, span, words } from './text.js';
 
 const article = document.getElementById('detail');
@@ -63,8 +64,8 @@ export async function refresh() {
 /** What stays while its contents change. */
 function frame(namespace, name) {
   const title = make('h1', { id: 'detail-title', tabindex: -1 }, name);
-  const [lead, notice, facts, why, stages] = [
-    make('p', { class: 'lead' }), make('p', { class: 'notice', hidden: true }), make('dl', { class: 'facts' }),
+  const [lead, mood, notice, facts, why, stages] = [
+    make('p', { class: 'lead' }), make('p', { class: 'mood' }), make('p', { class: 'notice', hidden: true }), make('dl', { class: 'facts' }),
     make('p', { class: 'answer' }), make('ol', { class: 'stages' }),
   ];
   const figure = make('figure', { class: 'course', tabindex: 0, role: 'group', 'aria-label': 'Over time. The arrow keys move along the syncs; Home and End go to the first and the last.' });
@@ -76,7 +77,7 @@ function frame(namespace, name) {
   const tabled = (caption, body, ...names) => make('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': caption }, make('table', {}, columns(...names), body));
   article.replaceChildren(
     make('nav', { 'aria-label': 'Back' }, make('a', { href: '#/' }, '← All scalers')),
-    make('header', {}, make('p', { class: 'kind' }, namespace), title, lead, notice, facts),
+    make('header', {}, make('p', { class: 'kind' }, namespace), title, lead, mood, notice, facts),
     section('Why this size', why, stages),
     section('Over time', figure, readout),
     section('Signals', tabled('Signals', readings, 'Signal', 'State', 'Value', 'Target', 'Proposes', 'In words')),
@@ -90,13 +91,14 @@ function frame(namespace, name) {
   figure.addEventListener('keydown', step);
   const sizes = new ResizeObserver(() => latest && drawCourse(latest));
   sizes.observe(figure);
-  return { title, lead, notice, facts, why, stages, figure, readout, readings, conditions, decisions, events, sizes, pictures: [], x: null };
+  return { title, lead, mood, notice, facts, why, stages, figure, readout, readings, conditions, decisions, events, sizes, pictures: [], x: null };
 }
 
 function missing() {
   latest = null;
   for (const child of [...article.children].slice(2)) child.hidden = true;
   parts.facts.replaceChildren();
+  parts.mood.replaceChildren();
   say(parts.lead, '');
   parts.notice.hidden = false;
   say(parts.notice, 'This operator looks after no scaler by that name: it was deleted, or has not been synced yet.');
@@ -108,6 +110,8 @@ function fill(scaler) {
   const now = clock();
   const mode = scaler.recommendsOnly ? '; recommends only, and writes nothing' : '';
   say(parts.lead, `Scales ${scaler.target || 'a target that was not found yet'}${mode}`);
+  const severity = level(scaler);
+  parts.mood.replaceChildren(make('span', { class: `sign ${severity}`, 'aria-hidden': 'true' }, SIGNS[severity]), ` ${state(scaler)}`);
   parts.notice.hidden = !scaler.trouble;
   if (scaler.trouble) say(parts.notice, `The last sync came to nothing: ${scaler.trouble.message}`);
   facts(scaler, now);

@@ -2,7 +2,8 @@
 
 import { path } from './chart.js';
 import { make, say } from './element.js';
-import { number, span, words } from './text.js';
+import { SIGNS, level, state } from './state.js';
+import { number, span } from './text.js';
 
 const overview = document.getElementById('overview');
 const table = document.getElementById('scalers');
@@ -41,24 +42,6 @@ let loaded = false;
 function share(signal, spec) {
   const against = signal.total ? (signal.target ?? 0) * (spec ?? 0) : signal.target;
   return signal.value === null || !against ? null : signal.value / against;
-}
-
-/** How much a scaler wants to be looked at. */
-const level = (scaler) => (scaler.troubles.length ? 'trouble' : scaler.deferred || missing(scaler) > 0 ? 'waiting' : 'well');
-
-/** How many replicas are asked for and not ready. */
-const missing = (scaler) => (scaler.spec === null || scaler.ready === null ? 0 : scaler.spec - scaler.ready);
-
-const SIGNS = { trouble: '▲', waiting: '◌', well: '●' };
-
-/** The state in words. */
-function state(scaler) {
-  if (scaler.troubles.length) return scaler.troubles.map(words).join(', ');
-  if (scaler.reason === null) return 'not looked at yet';
-  if (scaler.deferred && scaler.spec !== null && scaler.desired !== null && scaler.spec !== scaler.desired) {
-    return `${scaler.spec} → ${scaler.desired}, ${words(scaler.reason)}`;
-  }
-  return missing(scaler) > 0 ? `${missing(scaler)} not ready, ${words(scaler.reason)}` : words(scaler.reason);
 }
 
 function lastChange(scaler, now) {
