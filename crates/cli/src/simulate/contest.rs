@@ -111,6 +111,16 @@ struct Foreseen {
     bound: Bound,
 }
 
+impl Foreseen {
+    /// Whoever knows everything can also do what a policy did: its runs with the seed in this `place` count too. Fixed fleets do not,
+    /// whose start is their own.
+    fn bound_with(&self, runs: &[(Kind, Vec<Outcome>)], place: usize) -> Bound {
+        let followed = runs.iter().filter(|(kind, _)| *kind != Kind::Fixed).filter_map(|(_, outcomes)| outcomes.get(place));
+        let points = followed.map(|run| Point { attainment: run.attainment, gpu_hours: run.gpu_hours });
+        Bound::new(None, self.bound.clairvoyant.iter().copied().chain(points).collect())
+    }
+}
+
 /// Runs policies.
 #[derive(Debug)]
 pub struct Contest {
@@ -151,7 +161,7 @@ impl Contest {
             };
             runs.extend(of_entry.map(|outcomes| (entry.kind, outcomes)));
         }
-        let bounds: Vec<Bound> = foreseen.into_iter().map(|seed| seed.bound).collect();
+        let bounds: Vec<Bound> = foreseen.iter().enumerate().map(|(place, seed)| seed.bound_with(&runs, place)).collect();
         let fluid = fluid.iter().map(|fluid| fluid.gpu_hours).sum::<f64>() / seeds.len() as f64;
         Ok((runs, Bound { fluid_gpu_hours: Some(fluid), ..Bound::mean(&bounds) }))
     }

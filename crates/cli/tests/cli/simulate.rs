@@ -70,6 +70,14 @@ fn json_has_the_documented_names() {
 }
 
 #[test]
+fn nothing_is_cheaper_than_foresight() {
+    let comparison = comparison(&["--policy", "headroom", "seed", "in-flight:16", "hpa-kv", "clairvoyant"]);
+    let times = comparison["policies"].as_array().unwrap().iter().filter_map(|policy| policy["timesClairvoyant"].as_f64());
+    let times: Vec<f64> = times.collect();
+    assert!(!times.is_empty() && times.iter().all(|times| *times >= 0.98), "{times:?}");
+}
+
+#[test]
 fn a_scaler_of_a_file_takes_part_within_its_own_bounds() {
     let spec = json!({
         "minReplicas": 2, "maxReplicas": 3, "preset": {"name": "vLLM", "matchLabels": {"model_name": "m"}},

@@ -143,8 +143,12 @@ fn too_short_to_follow(setting: &Setting, best: &Contender) -> Option<String> {
 fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Contender]) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(times) = chosen.times_clairvoyant {
-        let price = three(cost(chosen) / times);
-        said.push(format!("With foresight the same would cost {price} GPU-hours; {} pays {} times that.", chosen.name, three(times)));
+        if times <= 1.005 {
+            said.push(format!("The search with foresight found nothing cheaper than {} for as much.", chosen.name));
+        } else {
+            let price = three(cost(chosen) / times);
+            said.push(format!("With foresight the same would cost {price} GPU-hours; {} pays {} times that.", chosen.name, three(times)));
+        }
     }
     let Some(limit) = bound.best().filter(|limit| limit.attainment < setting.objective) else { return said };
     said.push(format!(
@@ -179,7 +183,10 @@ fn ours_against(ours: &Contender, chosen: &Contender, real: &[&Contender]) -> Ve
     if !worse.is_empty() {
         said.push(format!("{} beats {}: as many requests in time or more, for no more GPU-hours.", ours.name, list(&worse)));
     }
-    if ours.name != chosen.name {
+    let tie = (attainment(ours) - attainment(chosen)).abs() <= 0.0005 && (cost(ours) / cost(chosen) - 1.0).abs() <= 0.005;
+    if ours.name != chosen.name && tie {
+        said.push(format!("{} does what {} does, for as much.", ours.name, chosen.name));
+    } else if ours.name != chosen.name {
         let dearer = 100.0 * (cost(ours) / cost(chosen) - 1.0);
         let points = 100.0 * (attainment(ours) - attainment(chosen));
         let way = if dearer >= 0.0 { "more" } else { "less" };
@@ -305,6 +312,19 @@ mod tests {
     fn near_equals_are_not_ranked() {
         let said = with(&[(Kind::Peer, "a", 0.995, 10.0), (Kind::Peer, "b", 0.996, 10.2)], Bound::default());
         assert!(said.iter().any(|sentence| sentence.starts_with("b costs within 3 % of that")), "{said:#?}");
+    }
+
+    #[test]
+    fn a_tie_is_called_a_tie() {
+        let said = with(&[(Kind::Ours, "headroom 0.99", 0.995, 10.0), (Kind::Ours, "mine", 0.995, 10.01)], Bound::default());
+        assert!(said.contains(&"mine does what headroom 0.99 does, for as much.".to_owned()), "{said:#?}");
+    }
+
+    #[test]
+    fn foresight_that_finds_nothing_better_says_so() {
+        let bound = Bound::new(None, vec![Point { attainment: 0.995, gpu_hours: 10.0 }]);
+        let said = with(&[(Kind::Ours, "band", 0.995, 10.0)], bound);
+        assert!(said.contains(&"The search with foresight found nothing cheaper than band for as much.".to_owned()), "{said:#?}");
     }
 
     #[test]
