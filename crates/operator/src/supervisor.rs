@@ -142,6 +142,9 @@ impl Supervisor {
                     let listed = listing.contains_key(key);
                     if !listed {
                         report.abort();
+                        if let Some(history) = &self.context.history {
+                            history.forget(&key.0, &key.1);
+                        }
                     }
                     listed
                 });
@@ -263,6 +266,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::dashboard::History;
     use crate::fake_api;
     use crate::health::Health;
 
@@ -334,6 +338,31 @@ mod tests {
         }
         supervisor.take(Event::InitDone);
         assert_eq!((supervisor.running.len(), supervisor.reports.len()), (3, 0));
+        supervisor.stop().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_read_is_on_the_dashboard_until_it_is_deleted() {
+        let history = History::new();
+        let client = fake_api::client(|_| fake_api::refusal(500, "InternalError", "the server could not do it"));
+        let mut supervisor = Supervisor::new(Context { history: Some(history.clone()), ..fake_api::context(client) }, None);
+        let unreadable = |name: &str| {
+            let metadata = ObjectMeta { name: Some(name.to_owned()), namespace: Some("serving".to_owned()), ..ObjectMeta::default() };
+            DeserializeGuard(Err(InvalidObject { error: "a word".to_owned(), metadata }))
+        };
+        let known = |names: [&str; 2]| names.map(|name| history.knows("serving", name));
+        for name in ["chat", "code"] {
+            supervisor.take(Event::Apply(unreadable(name)));
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(known(["chat", "code"]), [true, true]);
+        supervisor.take(Event::Init);
+        supervisor.take(Event::InitApply(unreadable("code")));
+        supervisor.take(Event::InitDone);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(known(["chat", "code"]), [false, true], "one is missing from the list");
+        supervisor.take(Event::Delete(unreadable("code")));
+        assert_eq!(known(["chat", "code"]), [false, false]);
         supervisor.stop().await;
     }
 

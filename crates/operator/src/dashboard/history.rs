@@ -272,6 +272,14 @@ impl History {
     }
 }
 
+#[cfg(test)]
+impl History {
+    /// Whether anything is kept of the scaler.
+    pub(crate) fn knows(&self, namespace: &str, name: &str) -> bool {
+        self.record(namespace, name).is_some()
+    }
+}
+
 impl Default for History {
     fn default() -> Self {
         Self::new()

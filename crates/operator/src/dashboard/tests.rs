@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::*;
+use crate::context::Context;
 use crate::fake_api::Fleet;
 use crate::scaler;
 
@@ -314,7 +315,7 @@ async fn a_thousand_scalers_fit_into_one_answer() {
 async fn no_secret_is_told() {
     let fleet = Fleet::new(2, false);
     let history = History::new();
-    let context = Arc::new(crate::context::Context { history: Some(history.clone()), ..fleet.context() });
+    let context = Arc::new(Context { history: Some(history.clone()), ..fleet.context() });
     let spec = json!({
         "targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 1, "maxReplicas": 9,
         "serverAddress": "http://user:tell-nobody-1@127.0.0.1:1/?token=tell-nobody-2",

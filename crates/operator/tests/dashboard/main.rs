@@ -56,7 +56,7 @@ fn ago(syncs: i64) -> i64 {
 /// A wave of load over an hour, with a hole in its middle in which the queue is unknown.
 fn wave(sync: i64) -> (Option<f64>, Option<f64>) {
     let load = 18.0 - 14.0 * (sync as f64 / 38.0).cos() + 2.0 * (sync as f64 * 1.7).sin();
-    let late = (load > 28.0).then_some(0.04).unwrap_or(0.002) + 0.003 * (sync as f64).cos().abs();
+    let late = if load > 28.0 { 0.04 } else { 0.002 } + 0.003 * (sync as f64).cos().abs();
     ((!(100..112).contains(&sync)).then_some(load.max(0.0)), (sync > 10 && !(150..165).contains(&sync)).then_some(late))
 }
 
