@@ -1,7 +1,7 @@
 //! Policies held against each other: over several seeds, as a table, as JSON, and as a page.
 
 mod conclusions;
-mod figures;
+pub mod figures;
 mod front;
 mod html;
 mod summary;
@@ -14,7 +14,7 @@ mod example;
 use serde::Serialize;
 
 pub use front::{Bound, Point};
-pub use html::page;
+pub use html::{drawing, page};
 pub use summary::{Spread, Summary};
 pub use table::table;
 pub use tuning::{Candidate, Tuning};

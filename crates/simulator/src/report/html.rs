@@ -8,9 +8,11 @@ mod svg;
 
 use std::fmt::Write as _;
 
+pub use front::drawing;
+
 use super::{Comparison, Contender, Kind};
 
-const STYLE: &str = include_str!("html/style.css");
+const STYLE: &str = concat!(include_str!("html/front.css"), include_str!("html/style.css"));
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// The comparison as a page of HTML.

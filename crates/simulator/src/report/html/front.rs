@@ -14,14 +14,27 @@ const SHARES: [f64; 11] = [0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.9
 /// Pictures are drawn twice, as text does not shrink well.
 #[derive(Clone, Copy)]
 struct Size {
-    class: &'static str,
+    attributes: &'static str,
+    ground: &'static str,
     width: f64,
     height: f64,
     named: bool,
 }
 
-const SIZES: [Size; 2] =
-    [Size { class: "wide", width: 900.0, height: 440.0, named: true }, Size { class: "narrow", width: 360.0, height: 380.0, named: false }];
+const WIDE: Size = Size { attributes: "class=\"wide\"", ground: "", width: 900.0, height: 440.0, named: true };
+
+const SIZES: [Size; 2] = [WIDE, Size { attributes: "class=\"narrow\"", width: 360.0, height: 380.0, named: false, ..WIDE }];
+
+/// In a file of its own a picture brings its colours and its ground along.
+const ALONE: Size = Size {
+    attributes: "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"12\"",
+    ground: concat!(
+        "<style>\n",
+        include_str!("front.css"),
+        "</style>\n<rect width=\"100%\" height=\"100%\" style=\"fill: var(--panel)\"/>\n"
+    ),
+    ..WIDE
+};
 
 /// Lateness on a logarithmic scale, so that 99 and 99.9 % are as far apart as 90 and 99 %.
 fn level(attainment: f64) -> f64 {
@@ -46,8 +59,17 @@ pub fn figure(page: &mut String, comparison: &Comparison) -> Result {
     )
 }
 
+/// Attainment against GPU-hours as a picture by itself, in SVG, light or dark as whoever shows it likes.
+#[must_use]
+pub fn drawing(comparison: &Comparison) -> String {
+    let mut svg = String::new();
+    // A String takes whatever is written.
+    let _ = picture(&mut svg, comparison, ALONE);
+    svg
+}
+
 fn picture(page: &mut String, comparison: &Comparison, size: Size) -> Result {
-    let Size { class: kind, width, height, .. } = size;
+    let Size { attributes, ground, width, height, .. } = size;
     let (left, right, top, bottom) = (46.0, width - 14.0, 16.0, height - 44.0);
     let policies = &comparison.policies;
     let worst = policies
@@ -66,7 +88,8 @@ fn picture(page: &mut String, comparison: &Comparison, size: Size) -> Result {
     let x = Scale::new((marks.first().copied().unwrap_or(0.0), marks.last().copied().unwrap_or(1.0)), (left, right));
     let y = Scale::new((level(floor), level(1.0)), (bottom, top));
     let label = format!("Attainment against GPU-hours of {} policies; the table below has the figures.", policies.len());
-    writeln!(page, "<svg class=\"{kind}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">")?;
+    writeln!(page, "<svg {attributes} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">")?;
+    write!(page, "{ground}")?;
     axes(page, (x, y), (left, right, top, bottom), &marks, floor)?;
     let goal = y.at(level(comparison.setting.objective));
     writeln!(
@@ -230,6 +253,13 @@ mod tests {
     fn levels_rise_with_attainment() {
         let levels: Vec<f64> = SHARES.iter().map(|share| level(*share)).collect();
         assert!(levels.is_sorted() && levels.iter().all(|level| level.is_finite()));
+    }
+
+    #[test]
+    fn a_picture_by_itself_needs_no_page() {
+        let svg = drawing(&super::super::super::example::comparison());
+        assert!(svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>") && svg.contains("--panel:"));
+        assert_eq!(svg.matches("<g").count(), svg.matches("</g>").count());
     }
 
     #[test]
