@@ -16,15 +16,15 @@ run: ## Run the operator from source against the cluster of the current kubeconf
 	$(CARGO) run --locked -p llmscaler -- operator
 
 .PHONY: test
-test: test-unit test-browser test-e2e ## Run every test; the first time this builds a control plane from source, some minutes
+test: test-unit test-e2e ## Run every test; the first time this builds a control plane from source, some minutes
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Rust
+test-unit: ## Run the tests that need nothing but Rust, and with chromium and chromedriver those of the dashboard in a browser
 	$(CARGO) test --locked --workspace --exclude llmscaler-e2e
 
 .PHONY: test-browser
-test-browser: ## Run the dashboard in a browser; skipped without chromium and chromedriver, unless LLMSCALER_BROWSER=require
-	$(CARGO) test --locked -p llmscaler-operator --test dashboard
+test-browser: ## Run the dashboard in chromium, which has to be there with chromedriver
+	LLMSCALER_BROWSER=require $(CARGO) test --locked -p llmscaler-operator --test dashboard
 
 .PHONY: test-e2e
 test-e2e: control-plane ## Run the tests on a real API server, controllers and Prometheus
