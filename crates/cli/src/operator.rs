@@ -10,7 +10,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use kube::{Client, Config};
 use llmscaler_operator::dashboard::Dashboard;
 use llmscaler_operator::serve::{CertFiles, MetricsOptions};
-use llmscaler_operator::{LeaderElection, Options, run};
+use llmscaler_operator::{Clock, LeaderElection, Options, run};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -155,12 +155,13 @@ async fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
         http2: arguments.enable_http2,
     });
     let leader_election = if arguments.leader_elect { Some(leader_election(arguments)?) } else { None };
+    let clock = Clock::start();
     let dashboard = match arguments.dashboard_bind_address.0 {
-        Some(addr) => Some(Dashboard::bind(addr).await.map_err(|error| Failure::Operator(error.to_string()))?),
+        Some(addr) => Some(Dashboard::bind(addr, clock).await.map_err(|error| Failure::Operator(error.to_string()))?),
         None => None,
     };
     let (health, namespace) = (arguments.health_probe_bind_address.0, arguments.watch_namespace.clone());
-    Ok(Options { health, metrics, dashboard, namespace, leader_election })
+    Ok(Options { health, metrics, dashboard, namespace, leader_election, clock })
 }
 
 fn leader_election(arguments: &OperatorArguments) -> Result<LeaderElection, Failure> {

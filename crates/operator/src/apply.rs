@@ -86,7 +86,7 @@ pub(crate) async fn apply(
             }
         }
         let (view, replicas, version) = place.look_live(context).await?;
-        let workload = view.workload(replicas, other_owner.clone(), warmth.clone());
+        let workload = view.workload(context.clock.timestamp(), replicas, other_owner.clone(), warmth.clone());
         let Some(decision) = decide(workload) else { return Ok(None) };
         let Some(count) = decision.write else { return Ok(Some(decision)) };
 

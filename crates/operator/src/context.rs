@@ -1,7 +1,7 @@
 //! What every scaler's task shares.
 
 use kube::Client;
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -29,12 +29,4 @@ pub(crate) struct Context {
     pub clock: Clock,
     pub owners: Owners,
     pub claim: Claim,
-}
-
-impl Context {
-    /// For one event. A recorder that is kept counts a later event up that differs only in its note, and drops the note: of two
-    /// rescales only the first would be told.
-    pub(crate) fn recorder(&self) -> Recorder {
-        Recorder::new(self.client.clone(), self.reporter.clone())
-    }
 }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::history::{History, Lateness, Synced};
 pub use self::record::{DECISIONS, EVENTS};
 pub use self::samples::SAMPLES;
+use crate::clock::Clock;
 use crate::serve::{Bound, ServeError};
 
 /// A dashboard that has its port, and answers once it runs.
@@ -35,13 +36,13 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Takes the port; port 0 lets the system choose one.
+    /// Takes the port; port 0 lets the system choose one. `clock` is the operator's.
     ///
     /// # Errors
     ///
     /// When the port cannot be had.
-    pub async fn bind(addr: SocketAddr) -> Result<Self, ServeError> {
-        let (history, ending) = (History::new(), CancellationToken::new());
+    pub async fn bind(addr: SocketAddr, clock: Clock) -> Result<Self, ServeError> {
+        let (history, ending) = (History::of(clock), CancellationToken::new());
         let router = server::router(history.clone(), addr.ip().is_loopback(), ending.clone());
         let bound = Bound::plain(addr, "--dashboard-bind-address", router).await?;
         Ok(Self { bound, history, ending })

@@ -141,10 +141,9 @@ impl View {
         same_pods && Arc::ptr_eq(&self.target, &other.target)
     }
 
-    /// The workload as the engine looks at it.
-    pub(crate) fn workload(&self, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
+    /// The workload as the engine looks at it `now`.
+    pub(crate) fn workload(&self, now: Timestamp, replicas: Replicas, other_owner: Option<String>, warmth: Warmth) -> Workload {
         let Self { target, pods } = self;
-        let now = Timestamp::now();
         let (overdue, waited_for): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(|(pod, _)| pod.is_overdue(now));
         let leaving = replicas_of(target.kind, &waited_for, now).iter().filter(|pod| pod.terminating).count();
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);

@@ -34,4 +34,5 @@ mod target;
 mod warmup;
 mod watch;
 
+pub use clock::Clock;
 pub use run::{LeaderElection, Options, RunError, run};

@@ -14,6 +14,7 @@ use llmscaler_signals::slo::{LatencyQueries, LatencyReadings};
 use llmscaler_signals::{DecisionClient, Endpoint, PrometheusClient, TRAFFIC_SIGNALS};
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::context::Context;
 use crate::credentials::Keys;
 use crate::pods::KeptPod;
@@ -88,15 +89,16 @@ impl From<Reading> for Answer {
 }
 
 impl Observer {
-    /// For a generation of a scaler; `before` is the observer of the generation before it.
-    pub(crate) fn new(scaler: &Scaler, namespace: &str, before: Option<Self>) -> Self {
+    /// For a generation of a scaler, whose pages are dated by `clock`; `before` is the observer of the generation before it.
+    pub(crate) fn new(scaler: &Scaler, namespace: &str, clock: Clock, before: Option<Self>) -> Self {
         let questions = questions(scaler, namespace);
         let (provider, period) = (scaler.provider.clone(), scaler.spec.sync_period);
         let pages = plan(scaler, &questions).map(|(plan, preset)| {
             let kept = before.and_then(|before| before.pages).filter(|(kept, _)| *kept == plan);
             kept.unwrap_or_else(|| {
                 let router = plan.scrape.router.is_some();
-                let scrape = Scrape::new(preset, router, plan.signals.clone(), &plan.preset.match_labels, Scrape::window(period));
+                let labels = &plan.preset.match_labels;
+                let scrape = Scrape::new(preset, router, plan.signals.clone(), labels, Scrape::window(period)).at_speed(clock.speed());
                 (plan, scrape)
             })
         });

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::error_boundary::InvalidObject;
-use kube::runtime::events::{Event, EventType};
+use kube::runtime::events::EventType;
 use kube::{Api, Resource, ResourceExt};
 use llmscaler_api::{DecisionStatus, LLMScaler, LLMScalerStatus, MetricState, MetricStatus, StageStatus, WarmupStatus};
 use llmscaler_engine::{Condition, ConditionType, Decision, ReadingState, ReadingTrace, Reason, Replicas, Time};
@@ -163,7 +164,7 @@ impl Reporter {
         let generation = scaler.metadata.generation;
         status.observed_generation = generation;
         for said in said {
-            set_condition(&mut status.conditions, said, generation);
+            set_condition(&mut status.conditions, said, generation, context.clock.timestamp());
         }
         self.status = status;
         if let Some(history) = &context.history {
@@ -274,7 +275,7 @@ pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
     publish(context, &reference, EventType::Warning, Trouble::InvalidSpec.as_str(), READY, &message).await;
     for kind in Trouble::InvalidSpec.conditions() {
         let said = Said { kind, status: Some(false), reason: Trouble::InvalidSpec.as_str(), message: message.clone() };
-        set_condition(&mut conditions, said, object.metadata.generation);
+        set_condition(&mut conditions, said, object.metadata.generation, context.clock.timestamp());
     }
     if !context.claim.is_current() {
         return;
@@ -290,9 +291,24 @@ async fn publish(context: &Context, about: &ObjectReference, weight: EventType, 
     if let (Some(history), Some(namespace), Some(name)) = (&context.history, &about.namespace, &about.name) {
         history.event(namespace, name, context.clock.now(), weight == EventType::Warning, reason, note);
     }
-    let note = Some(shortened(note, EVENT_NOTE));
-    let event = Event { type_: weight, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None };
-    if let Err(error) = within(context.recorder().publish(&event, about)).await {
+    // Not by kube's recorder: it dates events by the wall clock, and counts a later event up that differs only in its note, and drops
+    // the note, so that of two rescales only the first would be told.
+    let (now, reporter) = (context.clock.timestamp(), &context.reporter);
+    let name = format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), now.as_nanosecond());
+    let event = Event {
+        metadata: meta::ObjectMeta { name: Some(name), namespace: about.namespace.clone(), ..meta::ObjectMeta::default() },
+        event_time: Some(meta::MicroTime(now)),
+        type_: Some(if weight == EventType::Warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(reason.to_owned()),
+        note: Some(shortened(note, EVENT_NOTE)),
+        action: Some(action.to_owned()),
+        regarding: Some(about.clone()),
+        reporting_controller: Some(reporter.controller.clone()),
+        reporting_instance: Some(reporter.instance.clone().unwrap_or_else(|| reporter.controller.clone())),
+        ..Event::default()
+    };
+    let events: Api<Event> = Api::namespaced(context.client.clone(), about.namespace.as_deref().unwrap_or("default"));
+    if let Err(error) = within(events.create(&PostParams::default(), &event)).await {
         warn!(%error, reason, "Failed to publish an event");
     }
 }
@@ -352,7 +368,7 @@ fn queries_scoped(scoped: &Scoped) -> Said {
 }
 
 /// Sets a condition; its transition time moves only when its status flips.
-fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: Option<i64>) {
+fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: Option<i64>, now: Timestamp) {
     let status = word(said.status);
     let before = conditions.iter().position(|condition| condition.type_ == said.kind);
     let since = before.map(|index| &conditions[index]).filter(|condition| condition.status == status);
@@ -361,7 +377,7 @@ fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: 
         status: status.to_owned(),
         reason: said.reason.to_owned(),
         message: shortened(&said.message, STATUS_MESSAGE),
-        last_transition_time: since.map_or_else(|| meta::Time(Timestamp::now()), |condition| condition.last_transition_time.clone()),
+        last_transition_time: since.map_or_else(|| meta::Time(now), |condition| condition.last_transition_time.clone()),
         observed_generation: generation,
     };
     match before {
@@ -448,12 +464,12 @@ mod tests {
     fn the_transition_time_moves_when_the_status_flips() {
         let said = |status, reason| Said { kind: READY, status, reason, message: String::new() };
         let mut conditions = vec![];
-        set_condition(&mut conditions, said(Some(true), "A"), Some(1));
+        set_condition(&mut conditions, said(Some(true), "A"), Some(1), Timestamp::now());
         let long_ago = meta::Time("2020-01-01T00:00:00Z".parse().unwrap());
         conditions[0].last_transition_time = long_ago.clone();
-        set_condition(&mut conditions, said(Some(true), "B"), Some(2));
+        set_condition(&mut conditions, said(Some(true), "B"), Some(2), Timestamp::now());
         assert_eq!((conditions[0].reason.as_str(), &conditions[0].last_transition_time), ("B", &long_ago));
-        set_condition(&mut conditions, said(Some(false), "C"), Some(2));
+        set_condition(&mut conditions, said(Some(false), "C"), Some(2), Timestamp::now());
         assert_ne!(conditions[0].last_transition_time, long_ago);
         assert_eq!(conditions.len(), 1);
     }
@@ -540,7 +556,7 @@ mod tests {
         let mut events = async |kind, status, reason| {
             let said = Said::from(&condition(kind, status, reason));
             reporter.event_on_change(&context, &scaler, &said).await;
-            set_condition(&mut reporter.status.conditions, said, None);
+            set_condition(&mut reporter.status.conditions, said, None, Timestamp::now());
             heard.events.swap(0, Ordering::Relaxed)
         };
         for (kind, status, reason, expected) in [

@@ -37,6 +37,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// How several replicas agree on which one acts; `None` is for a single one.
     pub leader_election: Option<LeaderElection>,
+    /// The time that decisions are taken at. It is the dashboard's, too.
+    pub clock: Clock,
 }
 
 /// How several replicas agree on which one acts.
@@ -82,7 +84,7 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
         servers.spawn(dashboard.run(shutdown.clone()));
     }
 
-    let operator = Operator { client, health, metrics, history, namespace: options.namespace };
+    let operator = Operator { client, health, metrics, history, namespace: options.namespace, clock: options.clock };
     let scaling = async {
         match options.leader_election {
             Some(election) => operator.stand_for_election(election, &shutdown).await,
@@ -113,6 +115,7 @@ struct Operator {
     metrics: Metrics,
     history: Option<History>,
     namespace: Option<String>,
+    clock: Clock,
 }
 
 impl Operator {
@@ -154,7 +157,7 @@ impl Operator {
             metrics: self.metrics.clone(),
             history: self.history.clone(),
             reporter,
-            clock: Clock::start(),
+            clock: self.clock,
             owners: Owners::new(),
             claim: claim.clone(),
         };

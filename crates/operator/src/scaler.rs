@@ -216,7 +216,7 @@ impl Task {
             Some(before) => (Some(before.observer), before.place.filter(|_| before.scaler.target == scaler.target)),
             None => (None, None),
         };
-        Current { observer: Observer::new(&scaler, &self.namespace, observer), scaler, place }
+        Current { observer: Observer::new(&scaler, &self.namespace, self.context.clock, observer), scaler, place }
     }
 
     /// Keeps the register of who writes which target.
@@ -256,6 +256,7 @@ impl Task {
         };
         self.context.metrics.sync(lateness, started.elapsed());
         // A steady rhythm; a sync that is late by more than its period does not try to make up for it.
+        let wait = self.context.clock.lasts(wait);
         let next = due + wait;
         if next > Instant::now() { next } else { Instant::now() + wait }
     }
@@ -282,7 +283,7 @@ impl Task {
         let view = View { pods: place.pods(&view.target), ..view };
         self.warmup.look(&view.target.uid, view.pods.iter().map(|(pod, _)| pod));
         let warmup = self.warmup.last();
-        let workload = Workload { warmup, ..view.workload(replicas, other_owner.clone(), Warmth::NotAsked) };
+        let workload = Workload { warmup, ..view.workload(context.clock.timestamp(), replicas, other_owner.clone(), Warmth::NotAsked) };
 
         // decide
         let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
@@ -348,7 +349,7 @@ impl Task {
         let news = !view.is_same(&deferred.view) || other_owner != deferred.other_owner;
         let released = news && {
             let replicas = view.target.replicas.unwrap_or(deferred.decision.replicas);
-            let workload = view.workload(replicas, other_owner.clone(), deferred.warmth.clone());
+            let workload = view.workload(context.clock.timestamp(), replicas, other_owner.clone(), deferred.warmth.clone());
             reconsider(spec, &deferred.decision, &workload).is_some_and(|decision| decision.write.is_some())
         };
         if !released {
@@ -421,7 +422,7 @@ impl Task {
             }
             _ => std::future::pending().await,
         }
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(self.context.clock.lasts(SETTLE)).await;
     }
 }
 
@@ -453,7 +454,7 @@ mod tests {
         let (now, _) = place.look(&context).await.unwrap();
         let view = view(now);
         let spec = &task.current.as_ref().unwrap().scaler.spec;
-        let workload = view.workload(Replicas::new(2), None, Warmth::NotAsked);
+        let workload = view.workload(context.clock.timestamp(), Replicas::new(2), None, Warmth::NotAsked);
         let seen = Observation { workload, readings: vec![Reading::from_number(4.0)], traffic: None };
         let decision = decide(spec, &seen, &Memory::default(), context.clock.now());
         assert!(decision.deferred(), "{decision:?}");

@@ -187,7 +187,7 @@ impl Supervisor {
             // Deleted and created anew between two looks.
             self.forget(&key);
         }
-        let first = if self.listed { Instant::now() } else { Instant::now() + offset(&object) };
+        let first = if self.listed { Instant::now() } else { Instant::now() + self.context.clock.lasts(offset(&object)) };
         self.start(key, object, first);
     }
 

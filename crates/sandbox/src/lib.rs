@@ -40,6 +40,7 @@ mod discovery;
 mod events;
 mod faults;
 mod fields;
+pub mod fleet;
 mod form;
 mod http;
 mod journal;

@@ -42,33 +42,44 @@ struct Shared {
     cut: watch::Sender<u64>,
     faults: Faults,
     calls: Mutex<VecDeque<Call>>,
-    started: (Timestamp, Instant),
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Sandbox {
-    /// An API with the namespaces of a new cluster, a node called `sandbox`, and the definition of `LLMScaler`.
+    /// An API with the namespaces of a new cluster, a node called `sandbox`, and the definition of `LLMScaler`. Its time goes on with
+    /// tokio's clock, and so stands still where that is paused.
     ///
     /// # Errors
     /// The definition has no JSON form, which is not known to happen.
     pub fn new() -> serde_json::Result<Self> {
-        let now = Timestamp::now();
+        let (at, since) = (Timestamp::now(), Instant::now());
+        Self::with_clock(move || {
+            let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+            at.saturating_add(passed).unwrap_or(at)
+        })
+    }
+
+    /// The same in a time of its own, as one that goes on faster.
+    ///
+    /// # Errors
+    /// The definition has no JSON form, which is not known to happen.
+    pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> serde_json::Result<Self> {
+        let now = clock();
         let shared = Shared {
             api: Mutex::new(Api::new(&llmscaler_api::definition()?, now)),
             changed: watch::Sender::new(0),
             cut: watch::Sender::new(0),
             faults: Faults::default(),
             calls: Mutex::default(),
-            started: (now, Instant::now()),
+            clock: Box::new(clock),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The time of its timestamps: it goes on with tokio's clock, and so stands still where that is paused.
+    /// The time of its timestamps.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let (at, since) = self.shared.started;
-        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
-        at.saturating_add(passed).unwrap_or(at)
+        (self.shared.clock)()
     }
 
     /// What is to go wrong.

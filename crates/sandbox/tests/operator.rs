@@ -14,7 +14,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, Config};
 use llmscaler_api::LLMScaler;
-use llmscaler_operator::{LeaderElection, Options};
+use llmscaler_operator::{Clock, LeaderElection, Options};
 use llmscaler_sandbox::{Controllers, Sandbox, after};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -80,7 +80,8 @@ async fn the_operator_scales_a_fleet_up_and_down() {
     scalers.create(&PostParams::default(), &typed(scaler)).await.unwrap();
 
     let election = LeaderElection { namespace: "default".into(), name: "llmscaler".into(), identity: "a".into() };
-    let options = Options { health: None, metrics: None, dashboard: None, namespace: None, leader_election: Some(election) };
+    let options =
+        Options { health: None, metrics: None, dashboard: None, namespace: None, leader_election: Some(election), clock: Clock::start() };
     let operator = tokio::spawn(llmscaler_operator::run(client.clone(), options, stop.clone()));
 
     let ready = async |wanted: i32| {

@@ -79,12 +79,13 @@ mod traffic;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use llmscaler_engine::Time;
 
 pub use self::fetch::{Access, LARGEST_PAGE, LONGEST_SCRAPE, PodAddress, ScrapeTargets};
-use self::fetch::{Scraped, pages};
+use self::fetch::{Dates, Scraped, pages};
 use self::instance::{Instance, Load, Retention};
 use self::page::{Page, Reader, hash_of};
 use self::wanted::Wanted;
@@ -116,6 +117,8 @@ pub struct Scrape {
     targets: Targets,
     /// What the caller asked for.
     asked: BTreeSet<Signal>,
+    /// How many times as fast as the machine's the caller's clock goes on.
+    speed: NonZeroU32,
 }
 
 #[derive(Debug, Default)]
@@ -167,7 +170,23 @@ impl Scrape {
         let engine = (!of_router).then(|| Wanted::new(preset, &and(&PROGRESS), match_labels));
         let router = if of_router { Some(preset) } else { Preset::named(ROUTER).filter(|_| router) };
         let router = router.map(|preset| Wanted::new(preset, &and(&[]), match_labels));
-        Self { engine, router, window, pods: HashMap::new(), routers: HashMap::new(), targets: Targets::default(), asked }
+        Self {
+            engine,
+            router,
+            window,
+            pods: HashMap::new(),
+            routers: HashMap::new(),
+            targets: Targets::default(),
+            asked,
+            speed: NonZeroU32::MIN,
+        }
+    }
+
+    /// For a caller whose clock goes on `speed` times as fast as the machine's: pages are dated by that clock. Deadlines stay the
+    /// machine's.
+    #[must_use]
+    pub fn at_speed(self, speed: NonZeroU32) -> Self {
+        Self { speed, ..self }
     }
 
     /// The window for a sync period: a minute, or two and a half periods where that is longer, so that one scrape may fail.
@@ -186,11 +205,12 @@ impl Scrape {
     /// not be read is in [`problems`](Self::problems) and in the readings. Dropped half-way, it has changed nothing.
     pub async fn sync(&mut self, targets: &ScrapeTargets, deadline: Duration, now: Time) {
         let alive = hashes(targets.pods.iter().map(|pod| pod.name.as_str()));
+        let dates = Dates::from(now, self.speed);
         let of_pods = async {
             match &self.engine {
                 Some(wanted) => {
                     let bases = targets.pods.iter().map(|pod| pod.base.as_str()).collect();
-                    pages(bases, &targets.pod_access, wanted, &alive, deadline, now).await
+                    pages(bases, &targets.pod_access, wanted, &alive, deadline, dates).await
                 }
                 None => Vec::new(),
             }
@@ -199,7 +219,7 @@ impl Scrape {
             match &self.router {
                 Some(wanted) => {
                     let bases = targets.routers.iter().map(String::as_str).collect();
-                    pages(bases, &targets.router_access, wanted, &alive, deadline, now).await
+                    pages(bases, &targets.router_access, wanted, &alive, deadline, dates).await
                 }
                 None => Vec::new(),
             }

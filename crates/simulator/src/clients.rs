@@ -1,6 +1,6 @@
 //! Those who send requests.
 
-use std::vec::IntoIter;
+use std::collections::VecDeque;
 
 use rand::RngExt;
 use rand_distr::Exp1;
@@ -13,17 +13,14 @@ use crate::{Arrivals, ClosedLoop, Request};
 /// Those who send requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Clients {
-    Open { next: Option<Request>, rest: IntoIter<Request> },
+    Open(VecDeque<Request>),
     Closed(Users),
 }
 
 impl Clients {
     pub fn new(arrivals: Arrivals, seed: u64) -> Self {
         match arrivals {
-            Arrivals::Open(requests) => {
-                let mut rest = requests.into_iter();
-                Self::Open { next: rest.next(), rest }
-            }
+            Arrivals::Open(requests) => Self::Open(requests.into()),
             Arrivals::Closed(closed) => Self::Closed(Users::new(closed, seed)),
         }
     }
@@ -31,7 +28,7 @@ impl Clients {
     /// When something is to be expected of them next; infinite: nothing more, unless an answer makes them ask again.
     pub fn due(&self) -> f64 {
         match self {
-            Self::Open { next, .. } => next.as_ref().map_or(f64::INFINITY, |request| request.at),
+            Self::Open(requests) => requests.front().map_or(f64::INFINITY, |request| request.at),
             Self::Closed(users) => users.due(),
         }
     }
@@ -39,8 +36,15 @@ impl Clients {
     /// The request that is due, if it is one that is, and the user who waits for the answer.
     pub fn take(&mut self) -> Option<(Request, Option<u32>)> {
         match self {
-            Self::Open { next, rest } => std::mem::replace(next, rest.next()).map(|request| (request, None)),
+            Self::Open(requests) => requests.pop_front().map(|request| (request, None)),
             Self::Closed(users) => users.take().map(|(request, user)| (request, Some(user))),
+        }
+    }
+
+    /// More requests, none before the last that there is.
+    pub fn send(&mut self, more: impl IntoIterator<Item = Request>) {
+        if let Self::Open(requests) = self {
+            requests.extend(more);
         }
     }
 

@@ -154,6 +154,30 @@ impl Fleet {
         self.start_pods(now);
     }
 
+    /// Asks for one more, and tells which it is.
+    pub fn add(&mut self, now: f64) -> u64 {
+        self.asked += 1;
+        let id = self.create(now);
+        self.start_pods(now);
+        id
+    }
+
+    /// Asks for one less, and lets this one go as [`Self::resize`] does.
+    pub fn dismiss(&mut self, id: u64, now: f64) {
+        if self.index(id).is_some_and(|index| self.pods[index].leaving.is_none()) {
+            self.asked = self.asked.saturating_sub(1);
+            self.remove(id, now);
+        }
+    }
+
+    /// Ends a pod without letting it finish what it has.
+    pub fn kill(&mut self, id: u64, now: f64) {
+        self.dismiss(id, now);
+        if let Some(index) = self.index(id) {
+            self.exit(index, now);
+        }
+    }
+
     /// Gives GPUs to the pods that have none, the oldest first, as far as there are some.
     fn start_pods(&mut self, now: f64) {
         let mut starting = Vec::new();
@@ -340,17 +364,24 @@ impl Fleet {
 
     /// Every pod that is there, oldest first.
     pub fn views(&self) -> Vec<PodView> {
-        let kv_tokens = f64::from(self.profile.costs.kv_tokens);
-        let usage = |slot: u32| self.slots[slot as usize].replica.meters().kv_tokens as f64 / kv_tokens;
-        let view = |pod: &Pod| PodView {
+        self.pods.iter().map(|pod| self.view_of(pod)).collect()
+    }
+
+    /// The pod of this id, if it is there.
+    pub fn view(&self, id: u64) -> Option<PodView> {
+        self.index(id).map(|index| self.view_of(&self.pods[index]))
+    }
+
+    fn view_of(&self, pod: &Pod) -> PodView {
+        let usage = |slot: u32| self.slots[slot as usize].replica.meters().kv_tokens as f64 / f64::from(self.profile.costs.kv_tokens);
+        PodView {
             id: pod.id,
             created: pod.created,
             ready_since: pod.ready,
             terminating: pod.leaving.is_some(),
             unschedulable: pod.scheduled.is_none(),
             kv_usage: pod.slot.map_or(0.0, usage),
-        };
-        self.pods.iter().map(view).collect()
+        }
     }
 
     /// The pods that went since this was last asked.

@@ -157,6 +157,29 @@ impl Simulation {
         self.account_for_pods(self.now);
     }
 
+    /// Asks for one replica more and tells the id of its pod, for those who make pods one by one.
+    pub fn add(&mut self) -> u64 {
+        self.fleet.add(self.now)
+    }
+
+    /// Asks for one replica less: this pod gets no more requests and is gone when it has finished what it has.
+    pub fn remove(&mut self, pod: u64) {
+        self.fleet.dismiss(pod, self.now);
+        self.account_for_pods(self.now);
+    }
+
+    /// Ends a pod at once. What it has is lost.
+    pub fn kill(&mut self, pod: u64) {
+        self.fleet.kill(pod, self.now);
+        self.account_for_pods(self.now);
+    }
+
+    /// More requests of an open workload, in the order of time, none before the last of those that there are. Closed loops have users
+    /// who ask by themselves, and take none.
+    pub fn send(&mut self, requests: impl IntoIterator<Item = Request>) {
+        self.clients.send(requests);
+    }
+
     /// The time.
     #[must_use]
     pub fn now(&self) -> f64 {
@@ -179,6 +202,12 @@ impl Simulation {
     #[must_use]
     pub fn pods(&self) -> Vec<PodView> {
         self.fleet.views()
+    }
+
+    /// One pod, if it is there.
+    #[must_use]
+    pub fn pod(&self, id: u64) -> Option<PodView> {
+        self.fleet.view(id)
     }
 
     /// Seconds that the pod which became ready last took from its creation.

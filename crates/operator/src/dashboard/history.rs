@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::record::Record;
 use super::summary::{Detail, Summary};
+use crate::clock::Clock;
 
 /// How many scalers that have gone are told to a page that comes back; a page that was away for more of them begins anew.
 const GONE: usize = 1000;
@@ -30,6 +31,7 @@ pub struct History(Arc<Inner>);
 struct Inner {
     /// Tells this process from the one before.
     epoch: i64,
+    clock: Clock,
     version: watch::Sender<u64>,
     scalers: RwLock<BTreeMap<String, ByName>>,
     gone: Mutex<Gone>,
@@ -113,9 +115,16 @@ impl History {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
+        Self::of(Clock::start())
+    }
+
+    /// An empty one, of an operator that goes by this clock.
+    #[must_use]
+    pub fn of(clock: Clock) -> Self {
         let epoch = Timestamp::now().as_microsecond();
         Self(Arc::new(Inner {
             epoch,
+            clock,
             version: watch::Sender::new(0),
             scalers: RwLock::default(),
             gone: Mutex::default(),
@@ -250,14 +259,18 @@ impl History {
             }
         }
         let leading = self.0.leading.load(Ordering::Relaxed);
-        Some(Changes { event: self.event_id(version), version, now: now(), leading, scalers, gone })
+        Some(Changes { event: self.event_id(version), version, now: self.now(), leading, scalers, gone })
     }
 
     /// One scaler, if there is one by that name.
     pub(super) fn one(&self, namespace: &str, name: &str) -> Option<One> {
         let record = self.record(namespace, name)?;
         let scaler = record.lock().unwrap_or_else(PoisonError::into_inner).detail(namespace, name);
-        Some(One { now: now(), scaler })
+        Some(One { now: self.now(), scaler })
+    }
+
+    fn now(&self) -> i64 {
+        self.0.clock.now().as_millis()
     }
 
     /// The version in a form that means nothing to another process.
@@ -284,8 +297,4 @@ impl Default for History {
     fn default() -> Self {
         Self::new()
     }
-}
-
-fn now() -> i64 {
-    Timestamp::now().as_millisecond()
 }

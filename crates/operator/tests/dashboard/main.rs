@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use llmscaler_operator::Clock;
 use llmscaler_operator::dashboard::{Dashboard, History};
 use thirtyfour::Key;
 use tokio::task::JoinHandle;
@@ -30,7 +31,7 @@ struct Running {
 
 impl Running {
     async fn start(port: u16) -> Self {
-        let dashboard = Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.unwrap();
+        let dashboard = Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Clock::start()).await.unwrap();
         let (addr, history, shutdown) = (dashboard.addr(), dashboard.history(), CancellationToken::new());
         history.leading(true);
         let ending = shutdown.clone();

@@ -56,6 +56,9 @@ pub enum Stage {
     Running {
         /// The address of the pod.
         ip: IpAddr,
+        /// The port of its metrics, which its first container then has under the name `metrics`: where several pods share one address,
+        /// as they do on loopback. `None` leaves the ports to the template.
+        port: Option<u16>,
         /// Whether it takes requests.
         ready: bool,
     },
@@ -71,7 +74,7 @@ pub type Life = Box<dyn FnMut(PodView<'_>) -> Stage + Send>;
 pub fn after(ip: IpAddr, warm_up: Duration, drain: Duration) -> Life {
     Box::new(move |pod| match pod.terminating {
         Some(time) if time >= drain => Stage::Ended,
-        _ => Stage::Running { ip, ready: pod.age >= warm_up },
+        _ => Stage::Running { ip, port: None, ready: pod.age >= warm_up },
     })
 }
 
@@ -114,7 +117,11 @@ fn become_stage(pod: &mut Value, stage: &Stage, now: Timestamp) {
             condition(pod, "Ready", false, reason, "", now);
             "Pending"
         }
-        Stage::Running { ip, .. } => {
+        Stage::Running { ip, port, .. } => {
+            let container = pod.pointer_mut("/spec/containers/0").filter(|_| port.is_some());
+            if let Some(container) = container {
+                object::map(container).insert("ports".into(), json!([{"name": "metrics", "containerPort": port, "protocol": "TCP"}]));
+            }
             for kind in ["PodScheduled", "PodReadyToStartContainers", "Initialized"] {
                 condition(pod, kind, true, "", "", now);
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -87,6 +88,25 @@ pub struct ScrapeTargets {
     pub router_access: Access,
 }
 
+/// Dates pages by the caller's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dates {
+    now: Time,
+    started: Instant,
+    speed: NonZeroU32,
+}
+
+impl Dates {
+    /// It is `now` by a clock that goes on `speed` times as fast as the machine's.
+    pub(super) fn from(now: Time, speed: NonZeroU32) -> Self {
+        Self { now, started: Instant::now(), speed }
+    }
+
+    fn of_now(&self) -> Time {
+        self.now.after(self.started.elapsed().saturating_mul(self.speed.get()))
+    }
+}
+
 /// When a page was asked for, and what came back: the page, or why there is none, in words that follow the name of its pod.
 pub(super) type Scraped = (Time, Result<Page, String>);
 
@@ -97,9 +117,8 @@ pub(super) async fn pages(
     wanted: &Wanted,
     pods: &HashSet<u64>,
     deadline: Duration,
-    now: Time,
+    dates: Dates,
 ) -> Vec<Scraped> {
-    let started = Instant::now();
     let mut headers = access.headers.clone();
     let has = |headers: &BTreeMap<String, String>, name: &str| headers.keys().any(|given| given.eq_ignore_ascii_case(name));
     if !has(&headers, "accept") {
@@ -115,7 +134,7 @@ pub(super) async fn pages(
     for base in bases {
         each.push(async move {
             // The moment of the request, as Prometheus has it.
-            let at = now.after(started.elapsed());
+            let at = dates.of_now();
             (at, page(base, access, headers, Reader::new(wanted, pods), deadline).await)
         });
     }

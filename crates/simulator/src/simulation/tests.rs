@@ -55,6 +55,52 @@ impl Books {
     }
 }
 
+/// As resizing would do it, but pod by pod: the same requests come to the same end.
+#[test]
+fn pods_that_are_made_and_removed_one_by_one_are_those_of_a_resize() {
+    let requests: Vec<Request> = (0..400).map(|n| request(f64::from(n) * 0.4, 2000, 300)).collect();
+    let (first, rest) = requests.split_at(150);
+    let mut resized = Simulation::new(&scenario(2, FleetSettings::default()), open(requests.clone()), 1);
+    let mut by_hand = Simulation::new(&scenario(2, FleetSettings::default()), open(first.iter().copied()), 1);
+    by_hand.send(rest.iter().copied());
+    for simulation in [&mut resized, &mut by_hand] {
+        simulation.run_until(20.0);
+    }
+    resized.resize(3, &[]);
+    assert_eq!(by_hand.add(), 2);
+    for simulation in [&mut resized, &mut by_hand] {
+        simulation.run_until(130.0);
+        assert_eq!((simulation.replicas(), simulation.ready()), (3, 3));
+    }
+    resized.resize(2, &[0]);
+    by_hand.remove(0);
+    by_hand.remove(0);
+    assert_eq!(by_hand.pod(0).map(|pod| pod.terminating), Some(true));
+    for simulation in [&mut resized, &mut by_hand] {
+        simulation.run_until(1000.0);
+    }
+    assert_eq!((by_hand.pod(0), by_hand.replicas(), by_hand.pods().len()), (None, 2, 2));
+    let (one, other): (Vec<_>, Vec<_>) = (resized.happenings().collect(), by_hand.happenings().collect());
+    assert!(one.len() > 800);
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_killed_pod_loses_what_it_has_and_nothing_else() {
+    let requests = (0..40).map(|n| request(f64::from(n) * 0.5, 2000, 2000));
+    let mut simulation = Simulation::new(&scenario(2, FleetSettings::default()), open(requests), 1);
+    simulation.run_until(30.0);
+    let held = simulation.engine_meters(1).map(|meters| meters.running + meters.waiting).unwrap();
+    simulation.kill(1);
+    simulation.kill(1);
+    assert_eq!((simulation.replicas(), simulation.ready(), simulation.pods().len()), (1, 1, 1));
+    let mut books = Books::default();
+    simulation.run_until(1000.0);
+    books.take(&mut simulation);
+    assert!(held > 0 && books.lost == u64::from(held), "{held} {books:?}");
+    assert_eq!((books.arrived, books.served + books.lost), (40, 40));
+}
+
 #[test]
 fn a_pod_is_ready_after_its_warm_up_and_gone_after_its_last_answer() {
     let mut simulation =
