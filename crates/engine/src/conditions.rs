@@ -1,7 +1,7 @@
 //! The conditions that follow from a decision.
 
 use crate::guard::unschedulable;
-use crate::{Condition, ConditionType, ReadingState, ReadingTrace, Reason, Replicas, Spec, Stage, StageTrace, Workload};
+use crate::{Condition, ConditionType, Mode, ReadingState, ReadingTrace, Reason, Replicas, Spec, Stage, StageTrace, Workload};
 
 /// The conditions that follow from the trace of one decision, before those `of_law`.
 pub(crate) fn conditions(
@@ -16,7 +16,7 @@ pub(crate) fn conditions(
         able_to_scale(stages),
         scaling_limited(stages),
         capacity_available(workload),
-        target_owned(workload),
+        target_owned(spec, workload),
     ];
     conditions.extend(of_law);
     conditions
@@ -83,9 +83,10 @@ fn capacity_available(workload: &Workload) -> Condition {
     }
 }
 
-fn target_owned(workload: &Workload) -> Condition {
+fn target_owned(spec: &Spec, workload: &Workload) -> Condition {
     let kind = ConditionType::TargetOwned;
     match &workload.other_owner {
+        Some(owner) if spec.mode == Mode::Recommend => condition(kind, false, Reason::RecommendOnly, owner.clone()),
         Some(owner) => condition(kind, false, Reason::TargetOwned, owner.clone()),
         None => condition(kind, true, Reason::OnlyOwner, "nobody else is known to write the target's spec.replicas"),
     }

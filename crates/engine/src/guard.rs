@@ -22,7 +22,7 @@ pub(crate) fn guard(spec: &Spec, workload: &Workload, paced: Replicas) -> Step {
     if step.out == current {
         return step;
     }
-    ownership(workload).or_else(|| recommend_only(spec, workload, step.out)).unwrap_or(step)
+    recommend_only(spec, workload, step.out).or_else(|| ownership(workload)).unwrap_or(step)
 }
 
 /// New pods have cold caches, which distorts the metrics and the choice of victims: wait for the rollout in both directions.
@@ -100,7 +100,15 @@ fn ownership(workload: &Workload) -> Option<Step> {
     Some(Step::new(workload.replicas, Reason::TargetOwned, format!("the target is left alone: {owner}")))
 }
 
+/// Where somebody else scales the target, that is where the two differ.
 fn recommend_only(spec: &Spec, workload: &Workload, count: Replicas) -> Option<Step> {
-    (spec.mode == Mode::Recommend)
-        .then(|| Step::new(workload.replicas, Reason::RecommendOnly, format!("mode Recommend: {count} is shown and not written")))
+    if spec.mode != Mode::Recommend {
+        return None;
+    }
+    let current = workload.replicas;
+    let message = match &workload.other_owner {
+        None => format!("mode Recommend: {count} in place of {current} is shown and not written"),
+        Some(owner) => format!("mode Recommend: {count} in place of {current} is shown and not written, and {owner}"),
+    };
+    Some(Step::new(current, Reason::RecommendOnly, message))
 }

@@ -64,6 +64,14 @@ impl WriteError {
     }
 }
 
+/// A decision that was carried out, or that has nothing to write any more.
+pub(crate) struct Applied {
+    pub decision: Decision,
+    /// The target's generation after it. A write is refused when anything came between it and the look before it, and a new size is
+    /// one generation more.
+    pub generation: i64,
+}
+
 /// Writes what is decided on the target as it is now, not as it was seen: `decide` is asked again with a fresh look, at each
 /// attempt, and `None` or a decision without a write ends the matter. Victims are marked before the size is reduced. No attempt begins
 /// when `patience` has passed, which the sync period is, nor when a claim to leadership that was current at the start may be over.
@@ -76,7 +84,7 @@ pub(crate) async fn apply(
     warmth: &Warmth,
     patience: Duration,
     mut decide: impl FnMut(Workload) -> Option<Decision>,
-) -> Result<Option<Decision>, WriteError> {
+) -> Result<Option<Applied>, WriteError> {
     let end = Instant::now() + patience.min(WRITE_MARGIN);
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
@@ -88,14 +96,15 @@ pub(crate) async fn apply(
         let (view, replicas, version) = place.look_live(context).await?;
         let workload = view.workload(context.clock.timestamp(), replicas, other_owner.clone(), warmth.clone());
         let Some(decision) = decide(workload) else { return Ok(None) };
-        let Some(count) = decision.write else { return Ok(Some(decision)) };
+        let seen = view.target.generation;
+        let Some(count) = decision.write else { return Ok(Some(Applied { decision, generation: seen })) };
 
         if !context.claim.is_current() {
             return Err(WriteError::NotLeader);
         }
         mark(context, place, &view.pods, &decision.victims).await;
         match write(context, place, count, version.as_deref()).await {
-            Ok(()) => return Ok(Some(decision)),
+            Ok(()) => return Ok(Some(Applied { decision, generation: seen.saturating_add(1) })),
             Err(WriteError::Refused(error)) if error.is_conflict() => debug!(%error, "The target changed, looking again"),
             Err(error) => return Err(error),
         }

@@ -14,12 +14,13 @@ use llmscaler_api::TargetRef;
 use crate::deadline::{CallError, within};
 use crate::health::Health;
 use crate::metrics::{Metrics, Watched};
+use crate::owners::{Autoscalers, Watches};
 use crate::pods::{KeptPod, KeptReplicaSet};
 use crate::target::Target;
 use crate::watch::{Collection, Kept};
 
 /// A watch that has shown no sign of life for so long is dead.
-const WATCH_SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(60);
 
 /// How the API serves a kind.
 #[derive(Clone, Debug)]
@@ -50,10 +51,13 @@ pub(crate) struct Cluster {
     client: Client,
     health: Health,
     metrics: Metrics,
+    /// The only namespace that has scalers, if it is not all of them.
+    namespace: Option<String>,
     kinds: Mutex<HashMap<GroupVersionKind, TargetKind>>,
     targets: Shared<(GroupVersionKind, String), Collection<Target>>,
     /// By namespace.
     pods: Shared<String, PodWatch>,
+    autoscalers: Shared<(), Autoscalers>,
 }
 
 /// Why a kind cannot be scaled.
@@ -70,8 +74,9 @@ pub(crate) enum KindError {
 }
 
 impl Cluster {
-    pub(crate) fn new(client: Client, health: Health, metrics: Metrics) -> Self {
-        Self { client, health, metrics, kinds: Mutex::default(), targets: Mutex::default(), pods: Mutex::default() }
+    pub(crate) fn new(client: Client, health: Health, metrics: Metrics, namespace: Option<String>) -> Self {
+        let (kinds, targets, pods, autoscalers) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Self { client, health, metrics, namespace, kinds, targets, pods, autoscalers }
     }
 
     /// How the API serves the target's kind. A kind that is served is remembered, until [`Cluster::forget`]; one that is not is asked for
@@ -119,6 +124,14 @@ impl Cluster {
         })
     }
 
+    /// The other autoscalers, of all namespaces that have scalers.
+    pub(crate) fn autoscalers(&self) -> Arc<Autoscalers> {
+        shared(&self.autoscalers, (), || {
+            let (client, namespace) = (self.client.clone(), self.namespace.clone());
+            Autoscalers::watch(Watches { client, namespace, health: self.health.clone(), metrics: self.metrics.clone() })
+        })
+    }
+
     fn watch<T: Kept>(&self, api: Api<T::Object>, what: Watched, complete: impl Fn(&mut T::Object) + Send + 'static) -> Collection<T> {
         let part = self.health.part(&format!("watch of {what}"), WATCH_SILENCE);
         Collection::watch(api, what, part, self.metrics.clone(), complete)
@@ -139,7 +152,7 @@ fn gvk(target: &TargetRef) -> GroupVersionKind {
 
 /// Discovery answers 404 for a group or version that is not there, in plain text and so without a reason, and kube its own error for a
 /// kind that is missing in one.
-fn is_unserved(error: &kube::Error) -> bool {
+pub(crate) fn is_unserved(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 404,
         kube::Error::Discovery(_) => true,

@@ -12,6 +12,7 @@ use llmscaler_engine::{Replicas, Warmth, Workload};
 use crate::cluster::{Cluster, KindError, PodWatch, TargetKind};
 use crate::context::Context;
 use crate::deadline::{CallError, within};
+use crate::owners::Autoscalers;
 use crate::pods::{KeptPod, pods_of, replicas_of};
 use crate::target::Target;
 use crate::watch::Collection;
@@ -26,6 +27,7 @@ pub(crate) struct Place {
     pub kind: TargetKind,
     pub targets: Arc<Collection<Target>>,
     pub pods: Arc<PodWatch>,
+    pub autoscalers: Arc<Autoscalers>,
 }
 
 /// Why the target cannot be looked at.
@@ -60,8 +62,8 @@ impl Place {
     pub(crate) async fn find(cluster: &Cluster, namespace: &str, target: &TargetRef) -> Result<Self, Unreachable> {
         let kind = cluster.kind(target).await?;
         let targets = cluster.targets(target, &kind, namespace);
-        let pods = cluster.pods(namespace);
-        Ok(Self { namespace: namespace.to_owned(), target: target.clone(), kind, targets, pods })
+        let (pods, autoscalers) = (cluster.pods(namespace), cluster.autoscalers());
+        Ok(Self { namespace: namespace.to_owned(), target: target.clone(), kind, targets, pods, autoscalers })
     }
 
     /// The target as its watch last showed it, with its size.
@@ -75,6 +77,7 @@ impl Place {
         self.targets.listed(LIST_PATIENCE).await.map_err(|why| not_listed(&self.kind.resource.plural, why))?;
         self.pods.pods.listed(LIST_PATIENCE).await.map_err(|why| not_listed("pods", why))?;
         self.pods.replica_sets.listed(LIST_PATIENCE).await.map_err(|why| not_listed("replicasets", why))?;
+        self.autoscalers.listed().await;
         let missing = || Unreachable::Missing { kind: kind.clone(), name: name.clone(), namespace: namespace.clone() };
         let view = self.view().ok_or_else(missing)?;
         let replicas = self.replicas(context, &view.target).await?;

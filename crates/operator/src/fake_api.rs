@@ -72,7 +72,7 @@ pub(crate) fn refusal(code: u16, reason: &str, message: &str) -> Option<(u16, Va
 pub(crate) fn context(client: Client) -> Context {
     let metrics = Metrics::new();
     Context {
-        cluster: Cluster::new(client.clone(), Health::new(), metrics.clone()),
+        cluster: Cluster::new(client.clone(), Health::new(), metrics.clone(), None),
         credentials: Credentials::new(client.clone()),
         services: Services::new(client.clone()),
         metrics,

@@ -6,6 +6,7 @@
 //! | `llmscaler_ready_replicas` | scaler | ready replicas at the last decision |
 //! | `llmscaler_recommended_replicas` | scaler | the count that the sources ask for |
 //! | `llmscaler_desired_replicas` | scaler | where the fleet is headed: after bounds and windows |
+//! | `llmscaler_replicas_difference` | scaler | desired less spec: with `mode: Recommend`, where it differs from whoever scales the target |
 //! | `llmscaler_reading` | scaler, `metric` | the last reading; 0 when idle, no series while unknown |
 //! | `llmscaler_reading_known` | scaler, `metric` | 1, or 0 while the reading is unknown |
 //! | `llmscaler_condition` | scaler, `type` | 1 when the condition holds, else 0 |
@@ -86,7 +87,10 @@ impl Watched {
 
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {}", self.resource, self.namespace)
+        match self.namespace.as_str() {
+            "" => write!(f, "{} in all namespaces", self.resource),
+            namespace => write!(f, "{} in {namespace}", self.resource),
+        }
     }
 }
 
@@ -260,6 +264,7 @@ mod tests {
             r#"llmscaler_ready_replicas{namespace="serving",name="pool-a"} 4"#,
             r#"llmscaler_recommended_replicas{namespace="serving",name="pool-a"} 5"#,
             r#"llmscaler_desired_replicas{namespace="serving",name="pool-a"} 5"#,
+            r#"llmscaler_replicas_difference{namespace="serving",name="pool-a"} 1"#,
             r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"} 0.9"#,
             r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="kv"} 1"#,
             r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="queue \"a\""} 1"#,

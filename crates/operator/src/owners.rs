@@ -1,10 +1,20 @@
-//! Which scalers write which target.
+//! Who writes which target: other scalers, other autoscalers, and whoever takes back what is written.
+
+mod autoscalers;
+mod contest;
+mod fields;
+mod rival;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use llmscaler_api::TargetRef;
 use tokio::sync::watch;
+
+pub(crate) use self::autoscalers::{Autoscalers, Changes, Watches};
+pub(crate) use self::contest::{Contest, Taker};
+pub(crate) use self::fields::{Holder, holders};
+pub(crate) use self::rival::Rival;
 
 /// Which scalers write which target. Two that write the same one would undo each other's work, so neither writes.
 pub(crate) struct Owners {
@@ -54,8 +64,8 @@ impl Owners {
         });
     }
 
-    /// The other scalers that write the target, in words; `None` when there are none.
-    pub(crate) fn others(&self, namespace: &str, scaler: &str, target: &TargetRef) -> Option<String> {
+    /// The other scalers that write the target; `None` when there are none.
+    pub(crate) fn others(&self, namespace: &str, scaler: &str, target: &TargetRef) -> Option<Rival> {
         let map = self.by_target.lock().unwrap_or_else(PoisonError::into_inner);
         let others: Vec<&str> = map.get(&key(namespace, target))?.iter().map(String::as_str).filter(|name| *name != scaler).collect();
         let (who, verb) = match others.as_slice() {
@@ -64,7 +74,10 @@ impl Owners {
             many => (format!("LLMScalers {}", many.join(", ")), "scale"),
         };
         let TargetRef { kind, name, .. } = target;
-        Some(format!("{who} {verb} {kind} {name} too; delete one of them, or set mode: Recommend on it"))
+        Some(Rival {
+            fact: format!("{who} {verb} {kind} {name} too"),
+            advice: "delete one of them, or set mode: Recommend on it".to_owned(),
+        })
     }
 
     /// Moves when a scaler comes to a target or leaves it.
@@ -82,6 +95,10 @@ impl Owners {
 mod tests {
     use super::*;
 
+    fn others(owners: &Owners, namespace: &str, scaler: &str, target: &TargetRef) -> Option<String> {
+        owners.others(namespace, scaler, target).map(|rival| rival.fact)
+    }
+
     fn target(version: &str) -> TargetRef {
         TargetRef { group: "apps".into(), version: version.into(), kind: "Deployment".into(), name: "fleet".into() }
     }
@@ -90,13 +107,13 @@ mod tests {
     fn each_scaler_hears_of_the_others() {
         let owners = Owners::new();
         owners.add("serving", "a", &target("v1"));
-        assert_eq!(owners.others("serving", "a", &target("v1")), None);
+        assert_eq!(others(&owners, "serving", "a", &target("v1")), None);
         owners.add("serving", "b", &target("v1beta1"));
         owners.add("elsewhere", "c", &target("v1"));
-        assert!(owners.others("serving", "a", &target("v1")).unwrap().starts_with("LLMScaler b scales Deployment fleet too"));
-        assert!(owners.others("serving", "b", &target("v1")).unwrap().contains("LLMScaler a"));
+        assert!(others(&owners, "serving", "a", &target("v1")).unwrap().starts_with("LLMScaler b scales Deployment fleet too"));
+        assert!(others(&owners, "serving", "b", &target("v1")).unwrap().contains("LLMScaler a"));
         owners.remove("serving", "b", &target("v1"));
-        assert_eq!(owners.others("serving", "a", &target("v1")), None);
+        assert_eq!(others(&owners, "serving", "a", &target("v1")), None);
     }
 
     #[test]
@@ -108,9 +125,9 @@ mod tests {
         }
         owners.add("elsewhere", "b", &target("v1"));
         owners.forget("serving", "b");
-        assert_eq!(owners.others("serving", "a", &target("v1")), None);
-        assert_eq!(owners.others("serving", "a", &other), None);
-        assert!(owners.others("serving", "c", &target("v1")).unwrap().contains("LLMScaler a"));
-        assert!(owners.others("elsewhere", "c", &target("v1")).unwrap().contains("LLMScaler b"));
+        assert_eq!(others(&owners, "serving", "a", &target("v1")), None);
+        assert_eq!(others(&owners, "serving", "a", &other), None);
+        assert!(others(&owners, "serving", "c", &target("v1")).unwrap().contains("LLMScaler a"));
+        assert!(others(&owners, "elsewhere", "c", &target("v1")).unwrap().contains("LLMScaler b"));
     }
 }

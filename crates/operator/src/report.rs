@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use crate::clock::Clock;
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::within;
+use crate::owners::Taker;
 use crate::questions::Scoped;
 
 /// Longest note of an event, in bytes; the API server takes 1 KiB.
@@ -80,14 +81,17 @@ pub(crate) struct Reporter {
     unknown: BTreeSet<String>,
     /// Pods and routers that could not be read.
     unreadable: BTreeSet<String>,
+    /// The generation of the object that it began with.
+    generation: Option<i64>,
 }
 
 impl Reporter {
     /// Continues from what the object says already, so that a restart does not repeat events.
     pub(crate) fn new(scaler: &LLMScaler) -> Self {
         let status = scaler.status.clone().unwrap_or_default();
+        let generation = scaler.metadata.generation;
         let unknown = status.metrics.iter().filter(|metric| metric.state == MetricState::Unknown).map(|metric| metric.name.clone());
-        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), written: status.clone(), status }
+        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), written: status.clone(), status, generation }
     }
 
     /// The latest that a source can have been active, as far as the object knows: it may not have been told the last activity, and a
@@ -97,6 +101,17 @@ impl Reporter {
         // A whole step would be news by itself, which each restart would move on.
         let untold = Duration::from_secs(ACTIVITY_NEWS.unsigned_abs()) - Duration::from_millis(1);
         Some(told.after(untold).min(now))
+    }
+
+    /// Who was said, of this generation of the object, to take back each size: a restart is no reason to try it again.
+    pub(crate) fn taker(&self) -> Option<Taker> {
+        let owned = ConditionType::TargetOwned.as_str();
+        let condition =
+            self.status.conditions.iter().find(|condition| condition.type_ == owned && condition.status == word(Some(false)))?;
+        if condition.reason != Reason::TargetOwned.as_str() || condition.observed_generation != self.generation {
+            return None;
+        }
+        Taker::told_of(&condition.message)
     }
 
     /// Drops what was told of how long pods take to start, as they are those of another target from now on.
@@ -199,8 +214,8 @@ impl Reporter {
         let quiet = [ConditionType::ScalingLimited, ConditionType::ColdHistory].map(ConditionType::as_str);
         let troubling = said.status != well && !harmless.contains(&said.reason);
         let recovered = said.status == well && unwell_before && !quiet.contains(&said.kind);
-        // Waiting for a rollout or for pods to start is the normal course of things.
-        let waiting = said.kind == ConditionType::AbleToScale.as_str();
+        // Waiting for a rollout or for pods to start is the normal course of things, and so is the other autoscaler to watch.
+        let waiting = said.kind == ConditionType::AbleToScale.as_str() || said.reason == Reason::RecommendOnly.as_str();
         let weight = if troubling && !waiting { EventType::Warning } else { EventType::Normal };
         if troubling || recovered {
             self.event(context, scaler, weight, said.reason, said.kind, &said.message).await;
@@ -349,7 +364,8 @@ impl From<&Condition> for Said {
 fn ready(conditions: &[Condition]) -> Said {
     let fatal = |condition: &&Condition| match condition.kind {
         ConditionType::ScalingActive => !condition.status && condition.reason != Reason::ScalingDisabled,
-        ConditionType::TargetOwned => !condition.status,
+        // Who only watches needs no target for itself.
+        ConditionType::TargetOwned => !condition.status && condition.reason != Reason::RecommendOnly,
         _ => false,
     };
     let active = conditions.iter().find(|condition| condition.kind == ConditionType::ScalingActive);

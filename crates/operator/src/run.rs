@@ -151,7 +151,7 @@ impl Operator {
         let reporter = Reporter { controller: "llmscaler".to_owned(), instance: std::env::var("POD_NAME").ok() };
         let context = Context {
             client: self.client.clone(),
-            cluster: Cluster::new(self.client.clone(), self.health.clone(), self.metrics.clone()),
+            cluster: Cluster::new(self.client.clone(), self.health.clone(), self.metrics.clone(), self.namespace.clone()),
             credentials: Credentials::new(self.client.clone()),
             services: Services::new(self.client.clone()),
             metrics: self.metrics.clone(),

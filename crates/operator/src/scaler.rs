@@ -11,14 +11,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
 
-use crate::apply::{WriteError, apply, clear_marks};
+use crate::apply::{Applied, WriteError, apply, clear_marks};
 use crate::context::Context;
 use crate::dashboard::{Lateness, Synced};
 use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
+use crate::owners::{Changes, Contest, Rival};
 use crate::report::{Reporter, Trouble};
+use crate::target::Target;
 use crate::warmup::Warmup;
+use crate::watch::change;
 
 /// Watch events come in bursts, and those of a whole namespace; a deferred write looks again at most this often.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -72,6 +75,7 @@ struct Task {
     current: Option<Current>,
     memory: Memory,
     warmup: Warmup,
+    contest: Contest,
     reporter: Reporter,
     /// What a watch event may change.
     awaited: Awaited,
@@ -105,7 +109,7 @@ struct Deferred {
 }
 
 impl Deferred {
-    /// Whether it is another scaler that keeps the write back.
+    /// Whether it is another owner of the size that keeps the write back.
     fn waits_for_owner(&self) -> bool {
         self.decision.reason == Reason::TargetOwned
     }
@@ -116,20 +120,26 @@ struct Versions {
     targets: watch::Receiver<u64>,
     pods: watch::Receiver<u64>,
     owners: watch::Receiver<u64>,
+    autoscalers: Changes,
 }
 
 impl Versions {
     fn of(context: &Context, place: &Place) -> Self {
-        Self { targets: place.targets.version(), pods: place.pods.pods.version(), owners: context.owners.version() }
+        let (targets, pods) = (place.targets.version(), place.pods.pods.version());
+        Self { targets, pods, owners: context.owners.version(), autoscalers: place.autoscalers.version() }
     }
 }
 
-/// Resolves at the next change.
-async fn change(version: &mut watch::Receiver<u64>) {
-    if version.changed().await.is_err() {
-        // A sender that is gone is a watch that has ended; nothing more comes from it.
-        std::future::pending().await
-    }
+/// Who else writes the size of the target, in words.
+fn other_owner(context: &Context, place: &Place, name: &str, mode: Mode, target: &Target, contest: &Contest) -> Option<String> {
+    let Place { namespace, target: named, autoscalers, .. } = place;
+    let rival = context
+        .owners
+        .others(namespace, name, named)
+        .or_else(|| autoscalers.of(namespace, named))
+        .or_else(|| Rival::parent(target, named))
+        .or_else(|| contest.taker().map(|taker| Rival::taker(taker, target, named)))?;
+    Some(rival.words(mode))
 }
 
 /// Why a sync came to nothing.
@@ -178,8 +188,10 @@ impl Task {
         let reporter = Reporter::new(object);
         // What the status kept survives a restart; windows start anew, which never shrinks a fleet early.
         let memory = Memory { last_active_at: reporter.last_active(context.clock.now()), ..Memory::default() };
+        let contest = reporter.taker().map(|taker| Contest::resume(taker, context.clock.now())).unwrap_or_default();
         let (warmup, object) = (Warmup::of(object), object.clone());
-        Self { context, namespace, name, object, current: None, memory, warmup, reporter, awaited: Awaited::Nothing, versions: None }
+        let (current, awaited, versions) = (None, Awaited::Nothing, None);
+        Self { context, namespace, name, object, current, memory, warmup, contest, reporter, awaited, versions }
     }
 
     /// Takes over a new generation of the object.
@@ -190,6 +202,10 @@ impl Task {
         self.object = object.clone();
         self.awaited = Awaited::Nothing;
         let before = self.current.take();
+        if before.is_some() {
+            // Whoever edits the scaler may have settled it with whoever took its writes back.
+            self.contest = Contest::default();
+        }
         match self.object.parse() {
             Ok(scaler) => {
                 self.hand_over(before.as_ref().map(|before| &before.scaler), Some(&scaler));
@@ -278,7 +294,8 @@ impl Task {
         // observe
         let pods: Vec<_> = view.pods.iter().map(|(pod, _)| pod.clone()).collect();
         let Observed { readings, traffic, problems } = observer.observe(&context, &self.name, &pods).await;
-        let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
+        self.contest.look(context.clock.now(), &view.target, replicas);
+        let other_owner = other_owner(&context, &place, &self.name, scaler.spec.mode, &view.target, &self.contest);
         // Sources may take their time, and pods go on meanwhile.
         let view = View { pods: place.pods(&view.target), ..view };
         self.warmup.look(&view.target.uid, view.pods.iter().map(|(pod, _)| pod));
@@ -305,7 +322,10 @@ impl Task {
                 Some(decide(spec, &seen, &memory, now))
             };
             match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
-                Ok(Some(done)) => {
+                Ok(Some(Applied { decision: done, generation })) => {
+                    if let Some(count) = done.write {
+                        self.contest.wrote(context.clock.now(), &view.target, count, generation);
+                    }
                     outcome = Ok(done.write);
                     decision = done;
                 }
@@ -339,11 +359,11 @@ impl Task {
         let Some(Current { scaler, place: Some(place), .. }) = &self.current else { return false };
         let (place, spec) = (place.clone(), &scaler.spec);
         self.versions = Some(Versions::of(&context, &place));
-        let other_owner = context.owners.others(&self.namespace, &self.name, &scaler.target);
         let Some(view) = place.view() else {
             self.awaited = Awaited::Release(deferred);
             return false;
         };
+        let other_owner = other_owner(&context, &place, &self.name, spec.mode, &view.target, &self.contest);
         // What the watches show costs nothing, and most events are about other targets. Only when it would release the write is the
         // target itself asked; that it has another size by now, where the watch does not show it, is seen then.
         let news = !view.is_same(&deferred.view) || other_owner != deferred.other_owner;
@@ -359,8 +379,11 @@ impl Task {
         let Deferred { decision, warmth, lateness, .. } = *deferred;
         let again = |workload| reconsider(spec, &decision, &workload);
         match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
-            Ok(Some(decision)) => {
+            Ok(Some(Applied { decision, generation })) => {
                 let written = decision.write;
+                if let Some(count) = written {
+                    self.contest.wrote(context.clock.now(), &view.target, count, generation);
+                }
                 let done = Deferred { decision, warmth, view, other_owner, lateness };
                 let _ = self.settle_accounts(done, Ok(written), context.clock.now()).await;
             }
@@ -413,11 +436,12 @@ impl Task {
     async fn awaited_change(&mut self) {
         match (&self.awaited, &mut self.versions) {
             (Awaited::Target, Some(Versions { targets, .. })) => change(targets).await,
-            (Awaited::Release(deferred), Some(Versions { targets, pods, owners })) => {
+            (Awaited::Release(deferred), Some(Versions { targets, pods, owners, autoscalers })) => {
                 tokio::select! {
                     () = change(targets) => {}
                     () = change(pods) => {}
                     () = change(owners), if deferred.waits_for_owner() => {}
+                    () = autoscalers.next(), if deferred.waits_for_owner() => {}
                 }
             }
             _ => std::future::pending().await,

@@ -1,11 +1,14 @@
 //! What the API object of a target says of its size and state.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::api::{DynamicObject, TypeMeta};
 use kube::core::Selector;
 use llmscaler_engine::{Replicas, Rollout, RolloutCounts};
 use serde_json::Value;
 
+use crate::owners::{Holder, holders};
 use crate::watch::Kept;
 
 /// The kinds of which more is known than that they have a size. A kind is a name within its group: that a StatefulSet of OpenKruise is
@@ -44,6 +47,8 @@ impl KnownKind {
 pub(crate) struct Target {
     pub kind: KnownKind,
     pub uid: String,
+    /// `metadata.generation`; 0 where it is not counted.
+    pub generation: i64,
     /// `spec.replicas`; `None` for a kind that has it elsewhere or not at all.
     pub replicas: Option<Replicas>,
     /// `status.readyReplicas`, 0 when absent: nobody is ready then.
@@ -57,7 +62,24 @@ pub(crate) struct Target {
     pub selector: Option<Selector>,
     /// Its workload controller has not acted on the newest spec yet.
     pub unobserved: bool,
-    controller: Option<String>,
+    /// Who owns `spec.replicas`; whoever wrote last comes last.
+    pub holders: Vec<Holder>,
+    /// The controller that it belongs to.
+    pub parent: Option<Parent>,
+}
+
+/// The controller that an object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parent {
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+impl fmt::Display for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
 }
 
 /// How the pods of the newest template are told from others.
@@ -79,7 +101,7 @@ impl Kept for Target {
     }
 
     fn owner(&self) -> Option<&str> {
-        self.controller.as_deref()
+        self.parent.as_ref().map(|parent| parent.uid.as_str())
     }
 }
 
@@ -99,6 +121,7 @@ impl Target {
         Self {
             kind,
             uid: object.metadata.uid.clone().unwrap_or_default(),
+            generation,
             replicas: count(data, "/spec/replicas"),
             ready: count(data, "/status/readyReplicas").unwrap_or_default(),
             rollout: rollout(kind, generation, data),
@@ -106,7 +129,12 @@ impl Target {
             newest,
             selector: selector.and_then(|selector| Selector::try_from(selector).ok()),
             unobserved: number(data, "/status/observedGeneration").is_some_and(|observed| observed < generation),
-            controller: controller(object.metadata.owner_references.as_deref()).map(|owner| owner.uid.clone()),
+            holders: holders(object.metadata.managed_fields.as_deref()),
+            parent: controller(object.metadata.owner_references.as_deref()).map(|owner| Parent {
+                kind: owner.kind.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
+            }),
         }
     }
 }

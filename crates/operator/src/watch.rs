@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::Resource;
 use kube::runtime::watcher::{self, Event};
@@ -30,8 +31,13 @@ pub(crate) trait Kept: Send + Sync + Sized + 'static {
     /// The part that decisions need. The rest is dropped at once: thousands of full objects would not fit into memory.
     fn keep(object: Self::Object) -> Self;
 
-    /// The UID of the controller that owns it, by which it is looked up.
+    /// What it is looked up by besides its name: the UID of the controller that owns it or, for an autoscaler, its target.
     fn owner(&self) -> Option<&str>;
+
+    /// The name that no other has in its collection.
+    fn name(meta: &ObjectMeta) -> String {
+        meta.name.clone().unwrap_or_default()
+    }
 }
 
 /// The objects of one resource in one namespace, as the last watch event left them. The watch ends with the last handle.
@@ -116,6 +122,13 @@ impl<T: Kept> Collection<T> {
         Err(NotListed(why.unwrap_or_else(|| format!("the API server has not answered a list within {} s", patience.as_secs()))))
     }
 
+    /// Waits until the API server has answered the first list, if only with a refusal.
+    pub(crate) async fn answered(&self) {
+        let mut version = self.shared.version.subscribe();
+        // A sender that is gone tells nothing more.
+        let _ = version.wait_for(|_| self.read(|state| state.listed || state.failure.is_some())).await;
+    }
+
     /// The object of that name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<T>> {
         self.read(|state| state.by_name.get(name).cloned())
@@ -197,6 +210,14 @@ async fn run<T: Kept>(
     }
 }
 
+/// Resolves at the next change.
+pub(crate) async fn change(version: &mut watch::Receiver<u64>) {
+    if version.changed().await.is_err() {
+        // A sender that is gone is a watch that has ended; nothing more comes from it.
+        std::future::pending().await
+    }
+}
+
 /// Whether the API server has given what was asked for. A list that begins has only been asked for.
 pub(crate) fn proves_success<T>(event: &Event<T>) -> bool {
     !matches!(event, Event::Init)
@@ -214,7 +235,7 @@ pub(crate) fn words_of_watch(error: &watcher::Error) -> String {
 }
 
 fn take<T: Kept>(event: Event<T::Object>, shared: &Shared<T>, listing: &mut State<T>) {
-    let name = |object: &T::Object| object.meta().name.clone().unwrap_or_default();
+    let name = |object: &T::Object| T::name(object.meta());
     match event {
         Event::Init => *listing = State::default(),
         Event::InitApply(object) => listing.insert(name(&object), T::keep(object)),
@@ -238,7 +259,7 @@ fn take<T: Kept>(event: Event<T::Object>, shared: &Shared<T>, listing: &mut Stat
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
     use super::*;
 

@@ -15,6 +15,7 @@ mod kinds;
 mod leadership;
 mod lifecycle;
 mod marks;
+mod owners;
 mod ownership;
 mod restart;
 mod scaler;

@@ -139,7 +139,7 @@ fn named(ns: &Namespace, server: &DecisionServer, name: &str) -> String {
 }
 
 /// The events of this reason about a scaler, once there is one.
-async fn events_about(ns: &Namespace, scaler: &str, reason: &str) -> Vec<Event> {
+pub async fn events_about(ns: &Namespace, scaler: &str, reason: &str) -> Vec<Event> {
     eventually("an event", SOON, || async {
         let mut events = ns.api::<Event>().list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         events.retain(|event| {
@@ -165,7 +165,7 @@ pub fn entries_of_llmscaler(object: &Value) -> Vec<Value> {
 }
 
 /// The managers that own `spec.replicas` of an object.
-fn owners_of_the_size(object: &Value) -> Vec<String> {
+pub fn owners_of_the_size(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     let owning = entries.iter().filter(|entry| !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null());
     owning.filter_map(|entry| entry["manager"].as_str().map(str::to_owned)).collect()

@@ -246,6 +246,19 @@ fn another_owner_and_recommend_mode_hold_every_write() {
 }
 
 #[test]
+fn who_only_recommends_beside_another_owner_says_where_they_differ() {
+    let mut fleet = Fleet::running(spec(&[1.0]), 3, 3);
+    (fleet.spec.mode, fleet.workload.other_owner) = (Mode::Recommend, Some("HPA fleet scales it too".to_owned()));
+    let decision = fleet.decide(0, &[value(2.0)]);
+    let message = "mode Recommend: 6 in place of 3 is shown and not written, and HPA fleet scales it too";
+    assert_eq!((decision.write, decision.reason, decision.message.as_str()), (None, Reason::RecommendOnly, message));
+    let owned = decision.conditions.iter().find(|c| c.kind == ConditionType::TargetOwned).unwrap();
+    assert_eq!((owned.status, owned.reason), (false, Reason::RecommendOnly));
+    // Of one mind.
+    assert_eq!(fleet.decide(15, &[value(1.0)]).reason, Reason::DesiredWithinRange);
+}
+
+#[test]
 fn required_and_fallback_only_raise() {
     let mut fleet = Fleet::running(spec(&[1.0, 1.0]), 4, 4);
     fleet.spec.sources[1].required = true;

@@ -149,6 +149,11 @@ impl Collector for Scalers {
         family("llmscaler_desired_replicas", gauge, "The count where the fleet is headed, after bounds and windows.", |scaler, to| {
             scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.desired.get()))
         })?;
+        let help = "desired_replicas less spec_replicas: by how much the fleet would change.";
+        family("llmscaler_replicas_difference", gauge, help, |scaler, to| {
+            let difference = |sizes: &Sizes| i64::from(sizes.desired.get()) - i64::from(sizes.spec.get());
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, difference(sizes)))
+        })?;
         family("llmscaler_reading", gauge, "The last reading: 0 when idle, no series while unknown.", |scaler, to| {
             scaler.readings.iter().try_for_each(|reading| match reading.value {
                 Some(value) => to.gauge(Some(("metric", &reading.metric)), value),
