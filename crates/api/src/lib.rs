@@ -4,6 +4,7 @@
 //! [`Scaler`], in which nothing is left to doubt; it refuses the same things in the same words, so that a cluster with an older schema
 //! and a file on disk are judged alike. [`parse_json`] reads a document as strictly as the API server does.
 
+mod actuation;
 mod ask;
 mod behavior;
 mod document;
@@ -21,6 +22,7 @@ mod slo;
 mod sources;
 mod status;
 
+pub use actuation::Actuation;
 pub use ask::{Ask, LatencyAsk, SloAsk};
 pub use behavior::{Behavior, PolicyType, ScalingPolicy, ScalingRules, SelectPolicy};
 pub use document::parse_json;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use llmscaler_engine as engine;
 use url::{Host, Url};
 
+use crate::actuation::{self, Actuation};
 use crate::ask::Ask;
 use crate::behavior::Behavior;
 use crate::preset::{Preset, PresetName};
@@ -56,6 +57,8 @@ pub struct Scaler {
     pub retry_period: Duration,
     /// PromQL that ranks the pods by the warmth of their cache. `None` also where nothing would read the ranking.
     pub deletion_cost_query: Option<String>,
+    /// Who writes the number of replicas.
+    pub actuation: Actuation,
 }
 
 /// A workload.
@@ -148,7 +151,9 @@ impl LLMScalerSpec {
                 Mode::Recommend => engine::Mode::Recommend,
             },
         };
-        Ok(Scaler { target, spec, asks, provider, preset: self.preset.clone(), retry_period, deletion_cost_query })
+        actuation::check(self)?;
+        let (preset, actuation) = (self.preset.clone(), self.actuation);
+        Ok(Scaler { target, spec, asks, provider, preset, retry_period, deletion_cost_query, actuation })
     }
 
     fn provider(&self, access: Access) -> Result<Provider, Invalid> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use crate::actuation::Actuation;
 use crate::behavior::Behavior;
 use crate::preset::{Preset, Signal};
 use crate::rules;
@@ -50,6 +51,10 @@ use crate::status::LLMScalerStatus;
     validation = rules::SCRAPE_QUERIES,
     validation = rules::SCRAPE_COST,
     validation = rules::SCRAPE_EPP,
+    validation = rules::HPA_MAX,
+    validation = rules::HPA_TARGETS,
+    validation = rules::HPA_WINDOW,
+    validation = rules::HPA_PERIOD,
     validation = rules::BOUNDS
 )]
 pub struct LLMScalerSpec {
@@ -147,6 +152,11 @@ pub struct LLMScalerSpec {
     /// Auto writes decisions to the target. Recommend only shows them in the status.
     #[serde(default)]
     pub mode: Mode,
+
+    /// Who writes the decisions. Direct: the operator. HorizontalPodAutoscaler: an HPA that the operator generates and feeds through the
+    /// External Metrics API, for clusters where only an HPA may scale; the operator itself then only moves the target between zero and one.
+    #[serde(default)]
+    pub actuation: Actuation,
 
     /// Accepted for compatibility; it has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]

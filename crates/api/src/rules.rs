@@ -88,6 +88,27 @@ pub(crate) const BOUNDS: Rule = Rule {
     spares_stored: true,
 };
 
+pub(crate) const HPA_MAX: Rule = Rule::new(
+    "self.actuation == 'Direct' || self.maxReplicas > 0",
+    "maxReplicas must be at least 1 with actuation HorizontalPodAutoscaler, which knows no other; to pin at zero, use actuation Direct",
+);
+pub(crate) const HPA_TARGETS: Rule = Rule::new(
+    "self.actuation == 'Direct' || self.metricProvider == 'Custom' || !has(self.metrics) || self.metrics.all(metric, \
+     metric.target.trim().matches('^[+]?([0-9]+([.][0-9]{0,3}0*)?|[.][0-9]{1,3}0*)$') && double(metric.target.trim()) >= 0.001 \
+     && double(metric.target.trim()) <= 1e12)",
+    "must have at most three decimals and no exponent with actuation HorizontalPodAutoscaler, which counts in thousandths: \
+     0.001 to 1000000000000; scale the query and its target up, or use actuation Direct",
+);
+pub(crate) const HPA_WINDOW: Rule = Rule::new(
+    "self.actuation == 'Direct' || has(self.behavior) || !has(self.scaleDown) || !has(self.scaleDown.stabilizationWindowSeconds) \
+     || self.scaleDown.stabilizationWindowSeconds <= 3600",
+    "scaleDown.stabilizationWindowSeconds must not be above 3600 with actuation HorizontalPodAutoscaler, which has no longer window",
+);
+pub(crate) const HPA_PERIOD: Rule = Rule::new(
+    "self.actuation == 'Direct' || has(self.behavior) || self.syncPeriodSeconds <= 1800",
+    "syncPeriodSeconds must not be above 1800 with actuation HorizontalPodAutoscaler, whose policies have no longer period; set behavior",
+);
+
 pub(crate) const API_VERSION: Rule = Rule::new(
     r"self.matches('^[^/\\s]+(/[^/\\s]+)?$')",
     "must be the target's group and version with one slash between them, such as apps/v1, or the version alone for the core group",

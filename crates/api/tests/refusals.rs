@@ -156,6 +156,32 @@ fn api_server_and_parse_refuse_the_same() {
 }
 
 #[test]
+fn what_an_hpa_has_no_room_for_is_refused_alike() {
+    let hpa = with(valid(), "actuation", json!("HorizontalPodAutoscaler"));
+    for target in ["0.8", ".125", "16", "+5.10", "1000000000000"] {
+        let fits = with(hpa.clone(), "metrics[0].target", json!(target));
+        assert_eq!((admitted(&fits), stored(&fits).parse().map(|_| ())), (Ok(()), Ok(())), "{target}");
+    }
+    for (path, value) in [
+        ("maxReplicas", json!(0)),
+        ("metrics[0].target", json!("0.0005")),
+        ("metrics[0].target", json!("1e-3")),
+        ("metrics[0].target", json!("1000000000001")),
+        ("scaleDown", json!({"stabilizationWindowSeconds": 3601})),
+        ("syncPeriodSeconds", json!(1801)),
+    ] {
+        let document = with(with(hpa.clone(), "minReplicas", json!(0)), path, value);
+        refused_alike(&document);
+        let direct = with(document, "actuation", json!("Direct"));
+        assert_eq!((admitted(&direct), stored(&direct).parse().map(|_| ())), (Ok(()), Ok(())), "{path}");
+    }
+    for (path, value) in [("scaleDown", json!({"stabilizationWindowSeconds": 3601})), ("syncPeriodSeconds", json!(1801))] {
+        let paced = with(with(hpa.clone(), "behavior", json!({})), path, value);
+        assert_eq!((admitted(&paced), stored(&paced).parse().map(|_| ())), (Ok(()), Ok(())), "{path}");
+    }
+}
+
+#[test]
 fn an_slo_is_refused_alike() {
     let rows: &[(&str, Value)] = &[
         ("preset", Value::Null),
