@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use llmscaler_api::Invalid;
 
+use crate::prose::count;
+
 /// Why a command failed. The texts say what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -30,6 +32,20 @@ pub enum Failure {
     /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
+    /// The cluster could not be asked, or has not what was asked for.
+    #[error("{0}")]
+    Cluster(String),
+    /// The doctor found problems.
+    #[error("doctor: {problems} and {warnings} found", problems = count(*.problems, "problem"), warnings = count(*.warnings, "warning"))]
+    Problems {
+        /// How many.
+        problems: i32,
+        /// And how many warnings.
+        warnings: i32,
+    },
+    /// The doctor found warnings only.
+    #[error("doctor: {} found", count(*.0, "warning"))]
+    Warnings(i32),
     /// The operator could not start, or had to end.
     #[error("operator: {0}")]
     Operator(String),
@@ -59,8 +75,14 @@ impl Failure {
     /// The exit code, as the help documents it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Output(_) | Self::Operator(_) => 1,
+            Self::Unreadable { .. }
+            | Self::Unwritable { .. }
+            | Self::Output(_)
+            | Self::Operator(_)
+            | Self::Cluster(_)
+            | Self::Problems { .. } => 1,
             Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,
+            Self::Warnings(_) => 3,
         })
     }
 }

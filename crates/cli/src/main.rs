@@ -1,18 +1,27 @@
 //! `llmscaler`: scales LLM inference workloads on Kubernetes, and shows how it decides.
 
+mod advice;
+mod cluster;
 mod crd;
 mod decide;
+mod doctor;
+mod explain;
 mod failure;
 mod operator;
+mod prose;
+mod scalers;
 mod simulate;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::crd::CrdArguments;
 use crate::decide::DecideArguments;
+use crate::doctor::DoctorArguments;
+use crate::explain::ExplainArguments;
 use crate::failure::Failure;
 use crate::operator::OperatorArguments;
 use crate::simulate::SimulateArguments;
@@ -21,6 +30,15 @@ const EXIT_CODES: &str = "Exit codes:
   0  all is well; so it is when whoever reads the output has seen enough
   1  something failed that was to be expected to work, such as reading a file
   2  the input or the arguments are not what they should be";
+
+const DOCTOR_EXIT_CODES: &str = "Exit codes:
+  0  nothing was found that needs anybody
+  1  a problem was found, or the cluster could not be asked
+  2  the arguments are not what they should be
+  3  there are warnings, and no problem";
+
+/// As which file kubectl finds its plugin.
+const PLUGIN: &str = "kubectl-llmscaler";
 
 /// Scales LLM inference workloads on Kubernetes, and shows how it decides.
 #[derive(Debug, Parser)]
@@ -50,16 +68,29 @@ enum Command {
     /// been in time, and what it would have cost. Our own policy is the operator's, decision by decision. Nothing is asked of a cluster.
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArguments>),
+    /// Explain the last decision of a live scaler in words
+    ///
+    /// From its status: what each metric said, which stages changed the count and why, what holds it back, and what comes next.
+    #[command(after_help = EXIT_CODES)]
+    Explain(Box<ExplainArguments>),
+    /// Look for whatever keeps scalers from doing their work
+    ///
+    /// The resource's definition, the operator and its rights, the targets and who else scales them, every query and page with the
+    /// scaler's own credentials: what was found, and what to do about it. Nothing is changed.
+    #[command(after_help = DOCTOR_EXIT_CODES)]
+    Doctor(Box<DoctorArguments>),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = arguments();
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match &arguments.command {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
         Command::Operator(arguments) => operator::run_operator(arguments),
         Command::Simulate(arguments) => simulate::run(arguments, &mut out),
+        Command::Explain(arguments) => explain::run(arguments, &mut out),
+        Command::Doctor(arguments) => doctor::run(arguments, &mut out),
     };
     match result.and(out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,4 +101,14 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// The arguments, under the name by which the command was called.
+fn arguments() -> Arguments {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let mut command = Arguments::command();
+    if Path::new(&called).file_stem().is_some_and(|name| name == PLUGIN) {
+        command = command.bin_name("kubectl llmscaler");
+    }
+    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }

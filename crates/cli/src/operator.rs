@@ -19,7 +19,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::failure::Failure;
 
 /// The Lease of the Go operator of this API, so that the two never act at once.
-const LEASE: &str = "0abb3156.modelsphere.dev";
+pub const LEASE: &str = "0abb3156.modelsphere.dev";
 
 /// Where a pod finds its own namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

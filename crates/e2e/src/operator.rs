@@ -188,8 +188,12 @@ fn free_port() -> u16 {
     candidates.take(width.into()).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
-/// `LLMSCALER_BIN`, or else what cargo builds from the sources as they are.
-fn binary() -> &'static Path {
+/// The binary under test: `LLMSCALER_BIN`, or else what cargo builds from the sources as they are.
+///
+/// # Panics
+/// When it cannot be built.
+#[must_use]
+pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| std::env::var_os("LLMSCALER_BIN").map_or_else(build, PathBuf::from))
 }

@@ -13,7 +13,7 @@ use crate::owners::Owners;
 use crate::services::Services;
 
 /// The field manager of everything that the operator writes.
-pub(crate) const FIELD_MANAGER: &str = "llmscaler";
+pub const FIELD_MANAGER: &str = "llmscaler";
 
 /// What every scaler's task shares.
 pub(crate) struct Context {

@@ -12,24 +12,24 @@ const API_DEADLINE: Duration = WRITE_MARGIN;
 
 /// Why a call to the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// It failed, or was refused.
     #[error("{}", words(.0))]
     Api(#[from] kube::Error),
     /// It took too long.
-    #[error("the API server did not answer within {} s", API_DEADLINE.as_secs())]
+    #[error("the API server did not answer within {} s, or only that it has too much to do", API_DEADLINE.as_secs())]
     Deadline,
 }
 
 impl CallError {
     /// Whether the object is not there.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_not_found())
     }
 
     /// Whether what was asked does not exist: the object, its subresource, or its kind. Custom resources without a scale subresource
     /// answer like an object that is not there.
-    pub(crate) fn is_absent(&self) -> bool {
+    pub fn is_absent(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 405))
     }
 
@@ -71,7 +71,10 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// The answer of `call`, if it comes in time.
-pub(crate) async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+///
+/// # Errors
+/// It failed, was refused, or took longer than 5 s.
+pub async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
     match tokio::time::timeout(API_DEADLINE, call).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(CallError::Deadline),

@@ -14,6 +14,7 @@ mod credentials;
 pub mod dashboard;
 mod deadline;
 mod dereference;
+pub mod diagnose;
 #[cfg(test)]
 mod fake_api;
 pub mod health;

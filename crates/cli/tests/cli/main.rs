@@ -8,6 +8,7 @@ mod following;
 mod guides;
 mod headroom;
 mod pages;
+mod plugin;
 mod presets;
 mod reference_operator;
 mod running;

@@ -5,8 +5,10 @@
 mod admission;
 mod credentials;
 mod decision_server;
+mod doctor;
 mod dual;
 mod epp;
+mod explain;
 mod fleet;
 mod full;
 mod guards;
@@ -23,6 +25,7 @@ mod scaling;
 mod scraped;
 mod slo;
 mod steered;
+mod told;
 mod unknown;
 mod victims;
 mod warmup;
