@@ -181,7 +181,7 @@ fn of_surroundings(stored: &Stored, parsed: &Scaler, around: &Surroundings, acco
     let mut findings = workload::check(parsed, &stored.namespace, &around.target);
     findings.extend(workload::check_pods(&around.pods));
     findings.extend(workload::check_budgets(&around.target, &around.budgets));
-    let mut rivals = rivals::check_autoscalers(parsed, &around.autoscalers);
+    let mut rivals = rivals::check_autoscalers(&stored.name, parsed, &around.autoscalers);
     rivals.extend(rivals::check_scaled_objects(parsed, &around.scaled_objects));
     rivals.extend(rivals::check_siblings(&stored.name, parsed, &around.siblings));
     if let Ok(Target::Found { object, .. }) = &around.target {

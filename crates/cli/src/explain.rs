@@ -72,7 +72,7 @@ async fn list(cluster: &Cluster, format: Format, out: &mut impl Write) -> Result
         }
     }
     let written = match format {
-        Format::Text => print::table(out, &accounts, Timestamp::now(), prose::columns()),
+        Format::Text => print::table(out, &accounts, Timestamp::now()),
         Format::Json => accounts.iter().try_for_each(|account| line(out, account)),
     };
     written.map_err(Failure::Output)?;

@@ -76,7 +76,7 @@ pub fn check(preset: &Preset, signals: &BTreeSet<Signal>, seen: &Names, place: &
     there.sort_unstable();
     there.dedup();
     let mut findings = vec![Finding::ok(CHECK, format!("{}, seen {place}: {}", preset.software(), there.join(", ")))];
-    findings.extend(missing.into_iter().map(|row| of_missing(row, place)));
+    findings.extend(of_missing(&missing, place));
     findings
 }
 
@@ -96,14 +96,27 @@ fn nothing(preset: &Preset, seen: &Names, place: &str) -> Finding {
     )
 }
 
-fn of_missing(row: &Row, place: &str) -> Finding {
-    let names: Vec<&str> = row.metrics.iter().map(|metric| metric.name.as_str()).collect();
-    let found = format!("{} was not seen {place}: no {}", row.signal, names.join(" nor "));
-    let advice = match &row.needs {
-        Some(needs) => format!("it needs {needs}"),
-        None => "a series may begin with the first request; if it stays away, the version may be older than the preset knows".to_owned(),
-    };
-    Finding::note(CHECK, found, advice)
+/// One finding for all that want the same.
+fn of_missing(rows: &[&Row], place: &str) -> Vec<Finding> {
+    let mut by_need: Vec<(Option<&str>, Vec<String>)> = vec![];
+    for row in rows {
+        let names: Vec<&str> = row.metrics.iter().map(|metric| metric.name.as_str()).collect();
+        let said = format!("{} (no {})", row.signal, names.join(" nor "));
+        match by_need.iter_mut().find(|(need, _)| *need == row.needs.as_deref()) {
+            Some((_, all)) => all.push(said),
+            None => by_need.push((row.needs.as_deref(), vec![said])),
+        }
+    }
+    let findings = by_need.into_iter().map(|(need, all)| {
+        let advice = match need {
+            Some(need) => format!("it needs {need}"),
+            None => {
+                "a series may begin with the first request; if it stays away, the version may be older than the preset knows".to_owned()
+            }
+        };
+        Finding::note(CHECK, format!("not seen {place}: {}", all.join(", ")), advice)
+    });
+    findings.collect()
 }
 
 #[cfg(test)]
@@ -130,8 +143,12 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].found.ends_with("vllm:gpu_cache_usage_perc, vllm:num_requests_waiting"), "{found:?}");
         let found = checked(&["vllm:num_requests_waiting"], &[]);
+        assert_eq!(found.len(), 2);
         assert_eq!(found[1].severity, Severity::Note);
-        assert!(found[1].found.contains("no vllm:kv_cache_usage_perc nor vllm:gpu_cache_usage_perc"), "{found:?}");
+        assert_eq!(
+            found[1].found,
+            "not seen in namespace serving: kvCacheUsage (no vllm:kv_cache_usage_perc nor vllm:gpu_cache_usage_perc)"
+        );
     }
 
     #[test]

@@ -80,9 +80,17 @@ fn empty(name: &str, what: &What, busy: Option<f64>) -> Finding {
         ),
         _ => Finding::problem(
             CHECK,
-            format!("{name}: no series matches the query, so it is unknown and does not count"),
+            format!("{name}: no series matches the query{}, so it is unknown and does not count", of_which(what)),
             "check the metric's name and each label in it, and that the pods are up and scraped",
         ),
+    }
+}
+
+/// Of several queries of one source, which.
+fn of_which(what: &What) -> String {
+    match what {
+        What::Quantile { name, .. } => format!(" of {name}"),
+        _ => String::new(),
     }
 }
 

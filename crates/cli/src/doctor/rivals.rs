@@ -39,7 +39,7 @@ fn rival(scaler: &Scaler, who: &str, remove: &str) -> Finding {
 }
 
 /// Horizontal pod autoscalers of the same target. One that KEDA or we made is named by who made it.
-pub fn check_autoscalers(scaler: &Scaler, hpas: &Fact<Vec<HorizontalPodAutoscaler>>) -> Vec<Finding> {
+pub fn check_autoscalers(ours: &str, scaler: &Scaler, hpas: &Fact<Vec<HorizontalPodAutoscaler>>) -> Vec<Finding> {
     let hpas = match hpas {
         Ok(hpas) => hpas,
         Err(why) => return vec![Finding::unseen(CHECK, "HorizontalPodAutoscalers", why)],
@@ -52,9 +52,12 @@ pub fn check_autoscalers(scaler: &Scaler, hpas: &Fact<Vec<HorizontalPodAutoscale
                 && group(target.api_version.as_deref().unwrap_or_default()) == scaler.target.group
         })
     };
-    let findings = hpas.iter().filter(same).map(|hpa| {
+    let maker = |hpa: &HorizontalPodAutoscaler| hpa.owner_references().iter().find(|owner| owner.controller == Some(true)).cloned();
+    // With `actuation: HorizontalPodAutoscaler` it writes in the name of its scaler.
+    let is_ours = |hpa: &&HorizontalPodAutoscaler| maker(hpa).is_some_and(|owner| owner.kind == "LLMScaler" && owner.name == ours);
+    let findings = hpas.iter().filter(same).filter(|hpa| !is_ours(hpa)).map(|hpa| {
         let name = hpa.name_any();
-        match hpa.owner_references().iter().find(|owner| owner.controller == Some(true)) {
+        match maker(hpa) {
             Some(owner) => {
                 let who = format!("HorizontalPodAutoscaler {name} of {} {}", owner.kind, owner.name);
                 rival(scaler, &who, &format!("delete {} {}", owner.kind, owner.name))
@@ -181,11 +184,14 @@ mod tests {
             .unwrap()
         };
         let keda = json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "so", "uid": "u", "controller": true}]);
+        let ours = json!([{"apiVersion": "x/v1", "kind": "LLMScaler", "name": "vllm", "uid": "u", "controller": true}]);
+        assert_eq!(check_autoscalers("vllm", &scaler(json!({})), &Ok(vec![hpa("Deployment", "vllm", ours.clone())])), []);
+        assert_eq!(check_autoscalers("other", &scaler(json!({})), &Ok(vec![hpa("Deployment", "vllm", ours)])).len(), 1);
         let all = Ok(vec![hpa("Deployment", "vllm", json!([])), hpa("StatefulSet", "vllm", json!([])), hpa("Deployment", "vllm", keda)]);
-        let found = check_autoscalers(&scaler(json!({})), &all);
+        let found = check_autoscalers("vllm", &scaler(json!({})), &all);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].found, "HorizontalPodAutoscaler cpu scales the target too, so nothing is written");
-        assert_eq!(check_autoscalers(&scaler(json!({"mode": "Recommend"})), &all)[0].severity, Severity::Note);
+        assert_eq!(check_autoscalers("vllm", &scaler(json!({"mode": "Recommend"})), &all)[0].severity, Severity::Note);
         assert!(found[1].advice.as_ref().unwrap().starts_with("delete ScaledObject so"), "{found:?}");
     }
 

@@ -204,6 +204,15 @@ impl Next<'_> {
         {
             return self.held_by(&condition.reason);
         }
+        let is_false = |kind: &str, reason: &str| {
+            self.status.conditions.iter().any(|one| one.type_ == kind && one.status == "False" && one.reason == reason)
+        };
+        if is_false("TargetOwned", "TargetOwned") {
+            return "Nothing is written while somebody else scales the target.".to_owned();
+        }
+        if is_false("ScalingActive", "FailedGetMetrics") {
+            return "It keeps its size until a metric is known.".to_owned();
+        }
         let (replicas, desired) = (self.status.replicas.unwrap_or_default(), self.status.desired_replicas.unwrap_or_default());
         let ready = self.status.current_replicas.unwrap_or_default();
         let stabilised = self.stage("stabilise").is_some_and(|(count_in, out)| count_in != out);

@@ -24,8 +24,9 @@ pub fn write(out: &mut impl Write, account: &Account, now: Timestamp, columns: u
     }
     if !account.states.is_empty() {
         writeln!(out, "\nTo know")?;
+        let said = account.decision.as_ref().map_or("", |decision| decision.message.as_str());
         for state in &account.states {
-            write_state(out, state, now, columns)?;
+            write_state(out, state, said, now, columns)?;
         }
     }
     writeln!(out, "\nNext")?;
@@ -73,9 +74,11 @@ fn write_decision(out: &mut impl Write, decision: &Decision, columns: usize) -> 
     writeln!(out, "{}", paragraph("  ", &format!("{what}{names}"), columns))
 }
 
-fn write_state(out: &mut impl Write, state: &State, now: Timestamp, columns: usize) -> io::Result<()> {
+/// `said` is what the decision says; nobody has to read it twice.
+fn write_state(out: &mut impl Write, state: &State, said: &str, now: Timestamp, columns: usize) -> io::Result<()> {
     let State { condition, status, reason, message, since, advice } = state;
-    let text = format!("{condition} is {status} {}, {reason}: {message}", lasting(*since, now));
+    let why = if message == said { String::new() } else { format!(": {message}") };
+    let text = format!("{condition} is {status} {}, {reason}{why}", lasting(*since, now));
     writeln!(out, "{}", paragraph("  ", &text, columns))?;
     match advice {
         Some(advice) => writeln!(out, "{}", paragraph("    → ", advice, columns)),
@@ -84,7 +87,7 @@ fn write_state(out: &mut impl Write, state: &State, now: Timestamp, columns: usi
 }
 
 /// Writes a line for each scaler, the widest words setting the columns.
-pub fn table(out: &mut impl Write, accounts: &[Account], now: Timestamp, columns: usize) -> io::Result<()> {
+pub fn table(out: &mut impl Write, accounts: &[Account], now: Timestamp) -> io::Result<()> {
     let header = ["SCALER", "TARGET", "BOUNDS", "NOW", "READY", "WANTED", "CHANGED", "WHY"].map(str::to_owned);
     let rows: Vec<[String; 8]> = std::iter::once(header).chain(accounts.iter().map(|account| row(account, now))).collect();
     let mut widths = [0_usize; 8];
@@ -95,9 +98,7 @@ pub fn table(out: &mut impl Write, accounts: &[Account], now: Timestamp, columns
     }
     for row in &rows {
         let line: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        // One line each: what does not fit is what comes last, the reason.
-        let line: String = line.join("  ").chars().take(columns.max(widths[..7].iter().sum::<usize>() + 14)).collect();
-        writeln!(out, "{}", line.trim_end())?;
+        writeln!(out, "{}", line.join("  ").trim_end())?;
     }
     Ok(())
 }

@@ -142,6 +142,11 @@ fn what_comes_next_depends_on_what_holds_the_count() {
         (able("RecommendOnly"), "would write 6"),
         (able("FailedGetScale"), "tries again every 10 s"),
         (able("InvalidSpec"), "until the object is edited"),
+        (
+            json!({"observedGeneration": 3, "conditions": [condition("ScalingActive", "False", "FailedGetMetrics", "")]}),
+            "keeps its size until a metric is known",
+        ),
+        (json!({"observedGeneration": 3, "conditions": [condition("TargetOwned", "False", "TargetOwned", "")]}), "somebody else scales"),
         (json!({"observedGeneration": 3, "replicas": 9, "desiredReplicas": 4}), "The way to 4 replicas is taken in steps"),
         (settled(1, json!([])), "3 of 4 replicas are yet to become ready; a pod takes about 95 s"),
         (settled(4, json!([stage("stabilise", 2, 4, "ScaleDownStabilized", "")])), "the count goes to 2"),
@@ -157,7 +162,7 @@ fn many_scalers_have_a_line_each() {
     let invalid = scaler(json!({}), json!({"conditions": [condition("Ready", "False", "InvalidSpec", "spec.metrics: x")]}));
     let accounts = [Account::of(&waiting()), Account::of(&invalid)];
     let mut out = vec![];
-    print::table(&mut out, &accounts, "2026-01-01T00:05:00Z".parse().unwrap(), 120).unwrap();
+    print::table(&mut out, &accounts, "2026-01-01T00:05:00Z".parse().unwrap()).unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("SCALER        TARGET           BOUNDS  NOW  READY  WANTED  CHANGED"), "{text}");
