@@ -1,4 +1,4 @@
-# The two commands that matter: `make test` runs every test, `make control-plane` prepares the parts of Kubernetes they run on.
+# The two commands that matter: `make demo` shows the operator at work, `make test` runs every test.
 
 CARGO ?= cargo
 
@@ -10,6 +10,10 @@ all: build
 .PHONY: build
 build: ## Build the release binary, target/release/llmscaler
 	$(CARGO) build --release --locked -p llmscaler
+
+.PHONY: demo
+demo: ## Watch the operator scale simulated fleets; DEMO="--scenario outage" plays another scenario, DEMO=--list tells them all
+	$(CARGO) run --locked -p llmscaler -- demo $(DEMO)
 
 .PHONY: run
 run: ## Run the operator from source against the cluster of the current kubeconfig

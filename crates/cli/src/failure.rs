@@ -29,6 +29,9 @@ pub enum Failure {
     /// There is no simulation of what was asked for.
     #[error("simulate: {0}")]
     Simulation(String),
+    /// The demo could not start, or had to end.
+    #[error("demo: {0}")]
+    Demo(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
@@ -79,6 +82,7 @@ impl Failure {
             | Self::Unwritable { .. }
             | Self::Output(_)
             | Self::Operator(_)
+            | Self::Demo(_)
             | Self::Cluster(_)
             | Self::Problems { .. } => 1,
             Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,

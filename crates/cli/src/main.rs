@@ -4,6 +4,7 @@ mod advice;
 mod cluster;
 mod crd;
 mod decide;
+mod demo;
 mod doctor;
 mod explain;
 mod failure;
@@ -20,6 +21,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::crd::CrdArguments;
 use crate::decide::DecideArguments;
+use crate::demo::DemoArguments;
 use crate::doctor::DoctorArguments;
 use crate::explain::ExplainArguments;
 use crate::failure::Failure;
@@ -56,6 +58,12 @@ enum Command {
     /// would be written and why, stage by stage. Nothing is asked of a cluster or of a metrics server.
     #[command(after_help = EXIT_CODES)]
     Decide(DecideArguments),
+    /// Watch the operator scale simulated fleets, without a cluster
+    ///
+    /// A Kubernetes API, fleets of simulated vLLM replicas under traffic, and the operator with its dashboard, all in this process and on
+    /// loopback, in compressed time. Ctrl-C ends it.
+    #[command(after_help = EXIT_CODES)]
+    Demo(DemoArguments),
     /// Print the definition of the LLMScaler resource
     #[command(after_help = EXIT_CODES)]
     Crd(CrdArguments),
@@ -86,6 +94,7 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match &arguments.command {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
+        Command::Demo(arguments) => demo::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
         Command::Operator(arguments) => operator::run_operator(arguments),
         Command::Simulate(arguments) => simulate::run(arguments, &mut out),

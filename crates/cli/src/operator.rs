@@ -189,7 +189,7 @@ fn start_logging(arguments: &OperatorArguments) -> Result<(), Failure> {
 }
 
 /// Cancelled by the signals that ask a process to end.
-fn shutdown() -> Result<CancellationToken, Failure> {
+pub fn shutdown() -> Result<CancellationToken, Failure> {
     let token = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
         let mut signal = signal(kind).map_err(|error| Failure::Operator(error.to_string()))?;

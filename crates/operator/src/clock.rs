@@ -16,31 +16,36 @@ use tokio::time::Instant;
 pub struct Clock {
     started: Instant,
     wall: Timestamp,
-    speed: NonZeroU32,
+    /// `None` is the time of day.
+    speed: Option<NonZeroU32>,
 }
 
 impl Clock {
     /// The time of day.
     #[must_use]
     pub fn start() -> Self {
-        Self::compressed(Timestamp::now(), NonZeroU32::MIN)
+        Self { started: Instant::now(), wall: Timestamp::now(), speed: None }
     }
 
     /// Begins at `from` now, and goes on `speed` times as fast as time does.
     #[must_use]
     pub fn compressed(from: Timestamp, speed: NonZeroU32) -> Self {
-        Self { started: Instant::now(), wall: from, speed }
+        Self { started: Instant::now(), wall: from, speed: Some(speed) }
     }
 
     /// How many times as fast as time it goes on.
     #[must_use]
     pub fn speed(&self) -> NonZeroU32 {
-        self.speed
+        self.speed.unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Now, as API objects carry it.
+    /// Now, to compare with what API objects carry. The time of day is that of the wall clock, by which others date them, with its
+    /// corrections.
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
+        if self.speed.is_none() {
+            return Timestamp::now();
+        }
         let passed = SignedDuration::try_from(self.passed(Instant::now())).unwrap_or(SignedDuration::MAX);
         self.wall.saturating_add(passed).unwrap_or(Timestamp::MAX)
     }
@@ -48,7 +53,7 @@ impl Clock {
     /// How long the machine takes for so much of this clock's time.
     #[must_use]
     pub fn lasts(&self, time: Duration) -> Duration {
-        time / self.speed.get()
+        time / self.speed().get()
     }
 
     /// Now, in milliseconds since 1970.
@@ -62,7 +67,7 @@ impl Clock {
     }
 
     fn passed(&self, moment: Instant) -> Duration {
-        moment.saturating_duration_since(self.started).saturating_mul(self.speed.get())
+        moment.saturating_duration_since(self.started).saturating_mul(self.speed().get())
     }
 
     /// The moment that an API object's timestamp stands for.

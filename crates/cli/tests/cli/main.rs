@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
 
 mod command;
+mod demo;
 mod documents;
 mod following;
 mod guides;

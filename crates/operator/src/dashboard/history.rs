@@ -270,7 +270,7 @@ impl History {
     }
 
     fn now(&self) -> i64 {
-        self.0.clock.now().as_millis()
+        self.0.clock.timestamp().as_millisecond()
     }
 
     /// The version in a form that means nothing to another process.

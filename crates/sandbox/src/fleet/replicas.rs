@@ -54,8 +54,10 @@ impl Replicas {
         }
     }
 
+    /// More requests; those whose time has passed come now.
     pub(super) fn send(&mut self, requests: &[Request]) {
-        self.simulation.send(requests.iter().copied());
+        let now = self.simulation.now();
+        self.simulation.send(requests.iter().map(|request| Request { at: request.at.max(now), ..*request }));
     }
 
     pub(super) fn has(&self, uid: &str) -> bool {

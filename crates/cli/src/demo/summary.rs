@@ -1,0 +1,73 @@
+//! What became of the fleets.
+
+use llmscaler_sandbox::fleet::Books;
+
+use super::stage::Stage;
+
+/// The table at the end.
+pub(super) fn table(stage: &Stage) -> String {
+    let (own, real) = stage.passed();
+    let rows: Vec<(&str, Books)> = stage.books();
+    let requests = rows.iter().map(|(_, books)| books.arrived).max().unwrap_or(0);
+    let mut text = format!(
+        "\n{} of its time in {} of yours; {requests} requests to each fleet:\n\n  {:<16} {:>9} {:>8} {:>7} {:>10}\n",
+        words(own),
+        words(real),
+        "fleet",
+        "in time",
+        "late",
+        "lost",
+        "GPU-hours"
+    );
+    for (name, books) in rows {
+        text += &format!("  {name:<16} {:>9} {:>8} {:>7} {:>10.1}\n", share(&books), books.late, books.lost, books.gpu_hours);
+    }
+    text
+}
+
+/// The same so far, in a line.
+pub(super) fn line(stage: &Stage) -> String {
+    let one = |(name, books): (&str, Books)| format!("{name} {} in time, {:.1} GPU-hours", share(&books), books.gpu_hours);
+    format!("so far: {}", stage.books().into_iter().map(one).collect::<Vec<_>>().join(" · "))
+}
+
+/// What is told of one fleet among its events.
+pub(super) fn account(books: &Books) -> String {
+    let Books { late, lost, gpu_hours, ready, waiting, .. } = books;
+    format!(
+        "so far {} of the requests were in time, {late} late, {lost} lost; {gpu_hours:.1} GPU-hours; {ready} serve, {waiting} requests wait",
+        share(books)
+    )
+}
+
+fn share(books: &Books) -> String {
+    // Rounded down, so that 100 % means all.
+    books.attainment().map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", (share * 10_000.0).floor() / 100.0))
+}
+
+/// A length of time in hours and minutes, or minutes and seconds.
+fn words(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        let books = |in_time, late| Books { in_time, late, ..Books::default() };
+        assert_eq!(share(&books(99_999, 1)), "99.99 %");
+        assert_eq!((share(&books(7, 0)), share(&books(0, 0))), ("100.00 %".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        assert_eq!([5.4, 61.0, 86_400.0].map(words), ["5 s", "1 min 1 s", "24 h 0 min"]);
+    }
+}
