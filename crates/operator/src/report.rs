@@ -474,6 +474,8 @@ mod tests {
         assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (Some(false), "FailedGetMetrics"));
         assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (Some(true), "ScalingDisabled"), "pinned at zero on purpose");
         assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (Some(false), "TargetOwned"));
+        let watching = [active(true, Reason::ValidMetricFound), owned(false, Reason::RecommendOnly)];
+        assert_eq!(sum(&watching), (Some(true), "ValidMetricFound"), "it needs no target for itself");
     }
 
     #[test]
@@ -615,6 +617,23 @@ mod tests {
         // The next status that is written for this alone.
         assert!(Clock::timestamp_of(last("2026-01-01T00:05:00Z")) < "2026-01-01T00:00:40Z".parse().unwrap());
         assert_eq!(Reporter::new(&scaler(json!({}))).last_active(at("2026-01-01T00:05:00Z")), None);
+    }
+
+    #[test]
+    fn who_took_back_sizes_is_known_after_a_restart_unless_the_scaler_was_edited() {
+        let taker = |status: &str, reason: &str, message: &str, generation: i64| {
+            let condition = json!({"type": "TargetOwned", "status": status, "reason": reason, "message": message,
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let mut scaler = scaler(json!({"conditions": [condition]}));
+            scaler.metadata.generation = Some(2);
+            Reporter::new(&scaler).taker().map(|taker| taker.manager)
+        };
+        let message = "helm keeps setting spec.replicas of Deployment fleet back; take replicas out of the chart's template";
+        assert_eq!(taker("False", "TargetOwned", message, 2).as_deref(), Some("helm"));
+        assert_eq!(taker("False", "TargetOwned", message, 1), None);
+        assert_eq!(taker("False", "TargetOwned", "LLMScaler two scales Deployment fleet too; delete one of them", 2), None);
+        assert_eq!(taker("False", "RecommendOnly", message, 2), None);
+        assert_eq!(taker("True", "OnlyOwner", message, 2), None);
     }
 
     #[test]
