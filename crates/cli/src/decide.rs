@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use self::answer::Answer;
 use self::document::Document;
-pub use self::document::value as yaml;
+pub use self::document::{value as yaml, values as yaml_documents};
 use self::readings::Said;
 pub use self::suggest::suggestion;
 use crate::failure::Failure;

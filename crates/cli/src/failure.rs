@@ -49,6 +49,9 @@ pub enum Failure {
     /// The doctor found warnings only.
     #[error("doctor: {} found", count(*.0, "warning"))]
     Warnings(i32),
+    /// A migration lost something.
+    #[error("migrate: parts of {} are not carried; the report says which, and what to do", count(*.0, "object"))]
+    NotCarried(i32),
     /// The operator could not start, or had to end.
     #[error("operator: {0}")]
     Operator(String),
@@ -86,7 +89,7 @@ impl Failure {
             | Self::Cluster(_)
             | Self::Problems { .. } => 1,
             Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,
-            Self::Warnings(_) => 3,
+            Self::Warnings(_) | Self::NotCarried(_) => 3,
         })
     }
 }

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod failure;
+mod migrate;
 mod operator;
 mod prose;
 mod scalers;
@@ -25,6 +26,7 @@ use crate::demo::DemoArguments;
 use crate::doctor::DoctorArguments;
 use crate::explain::ExplainArguments;
 use crate::failure::Failure;
+use crate::migrate::MigrateArguments;
 use crate::operator::OperatorArguments;
 use crate::simulate::SimulateArguments;
 
@@ -38,6 +40,12 @@ const DOCTOR_EXIT_CODES: &str = "Exit codes:
   1  a problem was found, or the cluster could not be asked
   2  the arguments are not what they should be
   3  there are warnings, and no problem";
+
+const MIGRATE_EXIT_CODES: &str = "Exit codes:
+  0  every field is carried, or needs no counterpart
+  1  something failed that was to be expected to work, such as reading a file or asking the cluster
+  2  the input or the arguments are not what they should be
+  3  something could not be carried; the report names it, and the scalers are printed all the same";
 
 /// As which file kubectl finds its plugin.
 const PLUGIN: &str = "kubectl-llmscaler";
@@ -81,6 +89,12 @@ enum Command {
     /// From its status: what each metric said, which stages changed the count and why, what holds it back, and what comes next.
     #[command(after_help = EXIT_CODES)]
     Explain(Box<ExplainArguments>),
+    /// Turn HPAs, ScaledObjects, VariantAutoscalings and PodAutoscalers into scalers
+    ///
+    /// Prints scalers that are ready to be applied, what became of each field of the old objects, what will behave differently, and the
+    /// steps of a hand-over without a gap. Nothing is changed.
+    #[command(after_help = MIGRATE_EXIT_CODES)]
+    Migrate(Box<MigrateArguments>),
     /// Look for whatever keeps scalers from doing their work
     ///
     /// The resource's definition, the operator and its rights, the targets and who else scales them, every query and page with the
@@ -99,6 +113,7 @@ fn main() -> ExitCode {
         Command::Operator(arguments) => operator::run_operator(arguments),
         Command::Simulate(arguments) => simulate::run(arguments, &mut out),
         Command::Explain(arguments) => explain::run(arguments, &mut out),
+        Command::Migrate(arguments) => migrate::run(arguments, &mut out),
         Command::Doctor(arguments) => doctor::run(arguments, &mut out),
     };
     match result.and(out.flush().map_err(Failure::Output)) {

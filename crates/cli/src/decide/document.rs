@@ -39,10 +39,19 @@ pub fn parse(text: &str) -> Result<Document, Invalid> {
 
 /// What YAML or JSON text says.
 pub fn value(text: &str) -> Result<Value, Invalid> {
-    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| Invalid {
+    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| unreadable(&error))
+}
+
+/// What the documents of a YAML stream say.
+pub fn values(text: &str) -> Result<Vec<Value>, Invalid> {
+    serde_saphyr::from_multiple_with_options(text, yaml_options()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_saphyr::Error) -> Invalid {
+    Invalid {
         field: String::new(),
         message: format!("cannot be read as YAML or JSON: {}", error.render_with_formatter(&serde_saphyr::UserMessageFormatter)),
-    })
+    }
 }
 
 /// YAML 1.2 without the old readings of `on`, `0755` and `1_000`, which stay texts and are refused where a number is needed.

@@ -1,0 +1,148 @@
+//! The objects to migrate: from files, or from a cluster.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use futures::future::join_all;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use llmscaler_api::Invalid;
+use llmscaler_operator::diagnose::within;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::decide::yaml_documents;
+use crate::failure::Failure;
+
+/// What kind of object it is, as far as migration knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The HPA.
+    HorizontalPodAutoscaler,
+    /// KEDA's.
+    ScaledObject,
+    /// The credentials of KEDA's triggers.
+    TriggerAuthentication,
+    /// WVA's.
+    VariantAutoscaling,
+    /// AIBrix's.
+    PodAutoscaler,
+}
+
+/// Group, versions that are read, kind and plural; the first version is asked of a cluster.
+const KINDS: [(Kind, &str, &[&str], &str, &str); 6] = [
+    (Kind::HorizontalPodAutoscaler, "autoscaling", &["v2", "v2beta2"], "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+    (Kind::ScaledObject, "keda.sh", &["v1alpha1"], "ScaledObject", "scaledobjects"),
+    (Kind::TriggerAuthentication, "keda.sh", &["v1alpha1"], "TriggerAuthentication", "triggerauthentications"),
+    (Kind::TriggerAuthentication, "keda.sh", &["v1alpha1"], "ClusterTriggerAuthentication", "clustertriggerauthentications"),
+    (Kind::VariantAutoscaling, "llmd.ai", &["v1alpha1"], "VariantAutoscaling", "variantautoscalings"),
+    (Kind::PodAutoscaler, "autoscaling.aibrix.ai", &["v1alpha1"], "PodAutoscaler", "podautoscalers"),
+];
+
+/// The objects of known kinds, and what to say about the others.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// Each with its kind.
+    pub objects: Vec<(Kind, Value)>,
+    /// What was passed over.
+    pub notes: Vec<String>,
+}
+
+impl Input {
+    fn add(&mut self, object: Value) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("/apiVersion"), text("/kind"));
+        if let (true, Some(items)) = (kind.ends_with("List"), object.get("items").and_then(Value::as_array)) {
+            items.clone().into_iter().for_each(|item| self.add(item));
+            return;
+        }
+        let name = text("/metadata/name");
+        let known = KINDS.iter().find(|(_, group, versions, known, _)| {
+            *known == kind && version.split_once('/').is_some_and(|(given, version)| given == *group && versions.contains(&version))
+        });
+        match (known, generator(&object)) {
+            (Some((Kind::HorizontalPodAutoscaler, ..)), Some(owner)) => {
+                self.notes.push(format!("{kind} {name} is made by {owner}, which stands for it, so it is passed over"));
+            }
+            (Some((known, ..)), _) => self.objects.push((*known, object)),
+            (None, _) if kind.is_empty() => self.notes.push("a document without a kind is passed over".to_owned()),
+            (None, _) => self.notes.push(format!("{kind} {name} of {version} is no autoscaler that can be migrated, so it is passed over")),
+        }
+    }
+}
+
+/// The autoscaler that made an HPA.
+fn generator(object: &Value) -> Option<String> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let makes = |owner: &&Value| matches!(owner["kind"].as_str(), Some("ScaledObject" | "PodAutoscaler" | "LLMScaler"));
+    owners
+        .iter()
+        .find(makes)
+        .map(|owner| format!("{} {}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default()))
+}
+
+/// The objects in files, `-` being standard input.
+pub fn files(files: &[PathBuf]) -> Result<Input, Failure> {
+    let mut input = Input::default();
+    for file in files {
+        let named = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
+        let text = read(file).map_err(|cause| Failure::Unreadable { file: named.clone(), cause })?;
+        let documents = yaml_documents(&text).map_err(|invalid| Failure::Invalid { file: named, invalid })?;
+        documents.into_iter().filter(|document| !document.is_null()).for_each(|document| input.add(document));
+    }
+    Ok(input)
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    if is_stdin(file) {
+        let mut text = String::new();
+        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    }
+}
+
+/// The objects of a cluster. A kind that it does not have is noted.
+pub async fn cluster(cluster: &Cluster) -> Result<Input, Failure> {
+    let mut input = Input::default();
+    let lists = KINDS.iter().map(|(_, group, versions, kind, plural)| {
+        let version = versions.first().copied().unwrap_or_default();
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        async move {
+            let api: Api<DynamicObject> = match &cluster.namespace {
+                Some(namespace) if *kind != "ClusterTriggerAuthentication" => {
+                    Api::namespaced_with(cluster.client.clone(), namespace, &resource)
+                }
+                _ => Api::all_with(cluster.client.clone(), &resource),
+            };
+            (format!("{group}/{version}"), *kind, within(api.list(&ListParams::default())).await)
+        }
+    });
+    for (version, kind, list) in join_all(lists).await {
+        match list {
+            Ok(list) => {
+                for object in list.items {
+                    let mut object = serde_json::to_value(object).map_err(|error| Failure::Cluster(error.to_string()))?;
+                    // The items of a list need not say what they are.
+                    object["apiVersion"] = version.clone().into();
+                    object["kind"] = kind.into();
+                    input.add(object);
+                }
+            }
+            Err(error) if error.is_absent() => input.notes.push(format!("the cluster has no kind {kind} of {version}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(input)
+}
+
+/// That nothing in files can be migrated.
+pub fn nothing() -> Invalid {
+    let kinds: Vec<&str> = KINDS.iter().filter(|(kind, ..)| *kind != Kind::TriggerAuthentication).map(|(_, _, _, kind, _)| *kind).collect();
+    Invalid { field: String::new(), message: format!("there is no autoscaler in it; write a {}", kinds.join(", a ")) }
+}

@@ -1,0 +1,138 @@
+//! The hand-over: from one owner of the target to the other, in steps of which each can be taken back.
+
+use serde::Serialize;
+
+use super::ledger::Fate;
+use super::outcome::{Origin, Outcome};
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What it is for.
+    pub why: String,
+    /// What to run, or to look at.
+    pub commands: Vec<String>,
+}
+
+/// How the scalers that were made take over.
+pub fn plan(outcomes: &[Outcome]) -> Vec<Step> {
+    let made: Vec<&Outcome> = outcomes.iter().filter(|outcome| matches!(outcome.scaler, Some(Ok(_)))).collect();
+    if made.is_empty() {
+        return vec![];
+    }
+    let each = |command: &dyn Fn(&Origin) -> String| {
+        let mut commands: Vec<String> = made.iter().map(|outcome| command(&outcome.origin)).collect();
+        commands.dedup();
+        commands
+    };
+    let mut steps = vec![
+        step(
+            "Keep what there is, to be able to go back.",
+            each(&|origin| format!("kubectl get {} -o yaml > {}", object(origin), file(origin))),
+        ),
+        step(
+            "Save the scalers that are printed here as scalers.yaml and apply them. They only recommend, so the old autoscaler goes on \
+             undisturbed.",
+            vec!["kubectl apply -f scalers.yaml".to_owned()],
+        ),
+        step(
+            "Compare for a day, and through a peak: DesiredReplicas is what the scaler would do, beside the REPLICAS of the HPA. doctor \
+             asks every query.",
+            [
+                each(&|origin| format!("kubectl get llmscalers,hpa{}", flag(origin))),
+                each(&|origin| format!("llmscaler explain {}{}", origin.name, flag(origin))),
+                each(&|origin| format!("llmscaler doctor{}", flag(origin))),
+            ]
+            .concat(),
+        ),
+        step(
+            "Take the old object out of Argo CD, Flux or the chart that applies it, and spec.replicas out of the target's manifest; \
+             otherwise they come back.",
+            vec![],
+        ),
+    ];
+    steps.extend(made.iter().map(|outcome| take_over(outcome)));
+    steps.push(step(
+        "See it work: one change of size up and one down.",
+        each(&|origin| format!("kubectl get events{} --field-selector involvedObject.kind=LLMScaler", flag(origin))),
+    ));
+    let paused: Vec<&&Outcome> = made.iter().filter(|outcome| outcome.origin.kind == "ScaledObject").collect();
+    if !paused.is_empty() {
+        let deletes = paused.iter().flat_map(|outcome| delete(outcome)).collect();
+        steps.push(step("Only then delete the ScaledObject. The target keeps its size.", deletes));
+    }
+    let back = made.iter().flat_map(|outcome| back(&outcome.origin)).collect();
+    steps.push(step("To go back: let the scaler only recommend, then give the target back to its old owner.", back));
+    steps
+}
+
+fn step(why: &str, commands: Vec<String>) -> Step {
+    Step { why: why.to_owned(), commands }
+}
+
+/// The step in which the owner changes. The target keeps its size in between, and has never two owners.
+fn take_over(outcome: &Outcome) -> Step {
+    let origin = &outcome.origin;
+    let auto = mode(origin, "Auto");
+    match origin.kind.as_str() {
+        "ScaledObject" => {
+            let hpa = outcome.generated_hpa.as_deref().unwrap_or_default();
+            step(
+                "Hand over: paused, KEDA deletes its HPA and leaves the size as it is, and the scaler takes over at its next sync, within \
+                 15 s. Not paused-replicas, which sets a size.",
+                vec![
+                    format!("kubectl annotate {} autoscaling.keda.sh/paused=true", object(origin)),
+                    format!("kubectl wait --for=delete hpa/{hpa}{} --timeout=60s", flag(origin)),
+                    auto,
+                ],
+            )
+        }
+        "VariantAutoscaling" => step(
+            "Hand over: delete the HPA or the ScaledObject that carries out wva_desired_replicas, which is the one that writes, and then the \
+             variant. The size stays as it is, and the scaler takes over at its next sync, within 15 s.",
+            vec![format!("kubectl get hpa,scaledobject{}", flag(origin)), format!("kubectl delete {}", object(origin)), auto],
+        ),
+        _ => step(
+            "Hand over: without its owner the target keeps its size, and the scaler takes over at its next sync, within 15 s.",
+            vec![format!("kubectl delete {}", object(origin)), auto],
+        ),
+    }
+}
+
+/// Whether KEDA would set the size that the target had when the object was created.
+fn restores(outcome: &Outcome) -> bool {
+    let field = "spec.advanced.restoreToOriginalReplicaCount";
+    outcome.fields.iter().any(|entry| entry.field == field && matches!(entry.fate, Fate::Lost(_)))
+}
+
+fn delete(outcome: &Outcome) -> Vec<String> {
+    let object = object(&outcome.origin);
+    let keep = format!(r#"kubectl patch {object} --type merge -p '{{"spec":{{"advanced":{{"restoreToOriginalReplicaCount":false}}}}}}'"#);
+    restores(outcome).then_some(keep).into_iter().chain([format!("kubectl delete {object}")]).collect()
+}
+
+fn back(origin: &Origin) -> Vec<String> {
+    let restore = format!("kubectl apply -f {}", file(origin));
+    if origin.kind == "ScaledObject" {
+        let unpause = format!("kubectl annotate {} autoscaling.keda.sh/paused-", object(origin));
+        return vec![mode(origin, "Recommend"), format!("{unpause}    # or, once it is deleted: {restore}")];
+    }
+    vec![mode(origin, "Recommend"), restore]
+}
+
+fn mode(origin: &Origin, mode: &str) -> String {
+    format!(r#"kubectl patch llmscaler/{}{} --type merge -p '{{"spec":{{"mode":"{mode}"}}}}'"#, origin.name, flag(origin))
+}
+
+fn object(origin: &Origin) -> String {
+    let kind = if origin.kind == "HorizontalPodAutoscaler" { "hpa".to_owned() } else { origin.kind.to_lowercase() };
+    format!("{kind}/{}{}", origin.name, flag(origin))
+}
+
+fn file(origin: &Origin) -> String {
+    format!("{}.{}.yaml", origin.name, origin.kind.to_lowercase())
+}
+
+fn flag(origin: &Origin) -> String {
+    origin.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"))
+}
