@@ -58,7 +58,7 @@ impl Strategy {
         let with = |more: Value| merged(slo.clone(), more);
         let metric = |name: &str, signal: &str, kind: &str, target: &str| json!({"name": name, "signal": signal, "metricType": kind, "target": target});
         let demand =
-            json!([metric("queue", "queuedRequests", "AverageValue", "1"), metric("running", "runningRequests", "AverageValue", "32")]);
+            json!([metric("queue", "queuedRequests", "AverageValue", "8"), metric("running", "runningRequests", "AverageValue", "32")]);
         let gently = json!({"scaleUp": {"stabilizationWindowSeconds": 0}, "scaleDown": {"stabilizationWindowSeconds": 300}});
         match self {
             Self::Headroom => json!({"preset": {"name": "vLLM"}, "slo": with(json!({"strategy": "Headroom", "objective": "0.99"}))}),

@@ -33,6 +33,8 @@ struct Told {
 /// Whether a scaler knows anything.
 #[derive(Debug)]
 enum Unknown {
+    /// Nothing was known so far, as at the beginning, which is no news.
+    Yet,
     No,
     Since(Instant),
     Told,
@@ -42,13 +44,13 @@ impl Commentary {
     /// Takes in a status, and answers what is to be told.
     pub(super) fn hear(&mut self, name: &str, status: &LLMScalerStatus, now: Instant) -> Vec<String> {
         let Some(size) = status.replicas else { return vec![] };
-        let first = Told { size, at: None, pending: None, unknown: Unknown::No, waits: None };
+        let first = Told { size, at: None, pending: None, unknown: Unknown::Yet, waits: None };
         let told = self.0.entry(name.to_owned()).or_insert(first);
         let mut lines = vec![];
         let unknown = !status.metrics.is_empty() && status.metrics.iter().all(|metric| metric.state == MetricState::Unknown);
         match (&told.unknown, unknown) {
             (Unknown::No, true) => told.unknown = Unknown::Since(now),
-            (Unknown::Since(_), false) => told.unknown = Unknown::No,
+            (Unknown::Yet | Unknown::Since(_), false) => told.unknown = Unknown::No,
             (Unknown::Told, false) => {
                 told.unknown = Unknown::No;
                 lines.push(line(name, &format!("has numbers again, at {size}"), ""));
@@ -152,7 +154,7 @@ mod tests {
             let metric = json!({"name": "kv", "state": state, "message": "it hangs"});
             commentary.hear("kv-cache", &status(4, json!({"metrics": [metric]})), now)
         };
-        for state in ["Value", "Unknown", "Value", "Unknown"] {
+        for state in ["Unknown", "Unknown", "Unknown", "Unknown", "Value", "Unknown", "Value", "Unknown"] {
             assert!(hear(&mut commentary, state, now).is_empty(), "{state}");
             now += SILENCE / 2;
             assert!(commentary.overdue(now).is_empty(), "{state}");
