@@ -1,6 +1,9 @@
 # The two commands that matter: `make demo` shows the operator at work, `make test` runs every test.
 
 CARGO ?= cargo
+KUBECTL ?= kubectl
+# The operator's image in `make deploy` and `make build-installer`: the released one, or a build of your own.
+IMG ?= $(shell sed -n 's/^ *image: //p' config/manager/manager.yaml)
 
 .PHONY: all
 all: build
@@ -31,7 +34,7 @@ test-browser: ## Run the dashboard in chromium, which has to be there with chrom
 	LLMSCALER_BROWSER=require $(CARGO) test --locked -p llmscaler-operator --test dashboard
 
 .PHONY: test-e2e
-test-e2e: control-plane ## Run the tests on a real API server, controllers and Prometheus
+test-e2e: control-plane helm ## Run the tests on a real API server, controllers and Prometheus
 	$(CARGO) build --locked -p llmscaler
 	LLMSCALER_E2E=require LLMSCALER_BIN=$(CURDIR)/target/debug/llmscaler RUST_TEST_THREADS=8 $(CARGO) test --locked -p llmscaler-e2e
 
@@ -43,6 +46,10 @@ e2e-full: control-plane ## Run the guides' objects with the guides' own windows 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Prometheus into .cache (needs Go)
 	hack/control-plane/build.sh
+
+.PHONY: helm
+helm: ## Build Helm 3, Helm 4 and kubectl into .cache, for the tests of the chart (needs Go)
+	hack/helm/build.sh
 
 .PHONY: bench
 bench: ## Measure what a decision costs and how fast the simulator is
@@ -68,6 +75,40 @@ manifests: ## Write the files that are generated from code
 .PHONY: verify-manifests
 verify-manifests: ## Check that the generated files are current
 	$(CARGO) run --locked -p xtask -- check
+
+##@ Installation
+
+# dist/install.yaml with the image that is asked for.
+INSTALLER = sed 's|^          image: .*|          image: $(IMG)|' dist/install.yaml
+
+.PHONY: install
+install: ## Install LLMScaler, and no operator, in the cluster of the current kubeconfig
+	$(KUBECTL) apply --server-side -k config/crd
+
+.PHONY: uninstall
+uninstall: ## Remove LLMScaler, and with it every scaler
+	$(KUBECTL) delete --ignore-not-found -k config/crd
+
+.PHONY: deploy
+deploy: ## Install or upgrade LLMScaler and the operator, from IMG=REGISTRY/NAME:TAG
+	$(INSTALLER) | $(KUBECTL) apply --server-side -f -
+
+.PHONY: undeploy
+undeploy: ## Remove the operator and its namespace, and keep LLMScaler with every scaler
+	$(KUBECTL) delete --ignore-not-found -f dist/install.yaml -l app.kubernetes.io/name=llmscaleoperator
+
+.PHONY: build-installer
+build-installer: manifests ## Write dist/install.yaml anew, with IMG=REGISTRY/NAME:TAG
+	$(INSTALLER) >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
+
+.PHONY: helm-lint
+helm-lint: helm ## Lint the chart with Helm 3 and Helm 4
+	.cache/helm/bin/helm-v3 lint --strict dist/chart
+	.cache/helm/bin/helm-v4 lint --strict dist/chart
+
+.PHONY: helm-template
+helm-template: helm ## Render the chart with its defaults
+	@.cache/helm/bin/helm-v4 template llmscaleoperator dist/chart --namespace llmscaleoperator-system --kube-version 1.36.3
 
 .PHONY: help
 help: ## Show this list

@@ -1,5 +1,10 @@
 //! The files, and where their content comes from.
 
+mod installer;
+mod roles;
+mod rules;
+mod values;
+
 use anyhow::Result;
 
 /// A file that is derived from code.
@@ -10,8 +15,25 @@ pub struct File {
     pub content: fn() -> Result<String>,
 }
 
+const fn file(path: &'static str, content: fn() -> Result<String>) -> File {
+    File { path, content }
+}
+
 /// Every file that is derived from code.
-pub const FILES: &[File] = &[File { path: "config/crd/bases/autoscaling.modelsphere.dev_llmscalers.yaml", content: crd }];
+pub const FILES: &[File] = &[
+    file("config/crd/bases/autoscaling.modelsphere.dev_llmscalers.yaml", crd),
+    file("config/rbac/role.yaml", || Ok(roles::manager())),
+    file("config/rbac/leader_election_role.yaml", || Ok(roles::leader_election())),
+    file("config/rbac/metrics_auth_role.yaml", || Ok(roles::metrics_auth())),
+    file("config/rbac/external_metrics_role.yaml", || Ok(roles::external_metrics())),
+    file("config/rbac/llmscaler_admin_role.yaml", || Ok(roles::admin())),
+    file("config/rbac/llmscaler_editor_role.yaml", || Ok(roles::editor())),
+    file("config/rbac/llmscaler_viewer_role.yaml", || Ok(roles::viewer())),
+    file("dist/chart/files/autoscaling.modelsphere.dev_llmscalers.yaml", crd),
+    file("dist/chart/templates/_rules.tpl", || Ok(roles::templates())),
+    file("dist/install.yaml", installer::yaml),
+    file("docs/chart-values.md", values::page),
+];
 
 const HEADER: &str = "# Generated from crates/api by `cargo run -p xtask -- generate`; do not edit.\n";
 
