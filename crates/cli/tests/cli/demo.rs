@@ -191,6 +191,8 @@ async fn a_scaler_of_the_users_plays_along() {
         assert!(Instant::now() < end, "{status:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    demo.signal("TERM");
+    assert_eq!(demo.end().1, Some(0));
     let query = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/autoscaling_v1alpha1_llmscaler.yaml");
     let (_, errors, code) = texts(&run(&["demo", "--scaler", query], ""));
     assert!(code == 2 && errors.contains("spec.metrics[0].query") && errors.contains("use a signal"), "{errors}");
