@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use kube::{Client, Config};
 use llmscaler_operator::dashboard::Dashboard;
+use llmscaler_operator::external_metrics::{ExternalMetricsOptions, ServiceRef};
 use llmscaler_operator::serve::{CertFiles, MetricsOptions};
 use llmscaler_operator::{Clock, LeaderElection, Options, run};
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,6 +53,21 @@ pub struct OperatorArguments {
     /// Where the dashboard is served, such as 127.0.0.1:8082; 0 is nowhere. Whoever reaches it may read it
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
     dashboard_bind_address: Bind,
+    /// Where external metrics are served to HPAs, such as :6443; 0 is nowhere. Needed by scalers with actuation HorizontalPodAutoscaler
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
+    external_metrics_bind_address: Bind,
+    /// Service by which the API server reaches them. The cluster's APIService for external metrics is led there, unless it is somebody else's
+    #[arg(long, value_name = "NAME")]
+    external_metrics_service_name: Option<String>,
+    /// Namespace of that Service; the pod's own when it runs in a cluster
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    external_metrics_service_namespace: Option<String>,
+    /// Port of that Service
+    #[arg(long, value_name = "PORT", default_value_t = 443)]
+    external_metrics_service_port: u16,
+    /// Folder of the certificate for external metrics, as tls.crt, tls.key and perhaps ca.crt; one is made and renewed when there is none
+    #[arg(long, value_name = "DIR")]
+    external_metrics_cert_path: Option<PathBuf>,
     /// Act only while holding the Lease, for several replicas of the operator
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     leader_elect: bool,
@@ -161,12 +177,29 @@ async fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
         None => None,
     };
     let (health, namespace) = (arguments.health_probe_bind_address.0, arguments.watch_namespace.clone());
-    Ok(Options { health, metrics, dashboard, namespace, leader_election, clock })
+    let external_metrics = external_metrics(arguments)?;
+    Ok(Options { health, metrics, dashboard, external_metrics, namespace, leader_election, clock })
+}
+
+/// A namespace that was given, or that of the pod; `None` outside a cluster.
+fn own_namespace(given: Option<&String>) -> Option<String> {
+    let namespace = given.cloned().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
+    namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn external_metrics(arguments: &OperatorArguments) -> Result<Option<ExternalMetricsOptions>, Failure> {
+    let Some(addr) = arguments.external_metrics_bind_address.0 else { return Ok(None) };
+    let lacks =
+        |flag: &str| Failure::Arguments(format!("--external-metrics-bind-address needs {flag}, by which the API server reaches it"));
+    let name = arguments.external_metrics_service_name.clone().ok_or_else(|| lacks("--external-metrics-service-name"))?;
+    let namespace = own_namespace(arguments.external_metrics_service_namespace.as_ref());
+    let namespace = namespace.ok_or_else(|| lacks("--external-metrics-service-namespace outside a cluster"))?;
+    let service = ServiceRef { namespace, name, port: arguments.external_metrics_service_port };
+    Ok(Some(ExternalMetricsOptions { addr, service, cert: arguments.external_metrics_cert_path.clone() }))
 }
 
 fn leader_election(arguments: &OperatorArguments) -> Result<LeaderElection, Failure> {
-    let namespace = arguments.leader_election_namespace.clone().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
-    let Some(namespace) = namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
+    let Some(namespace) = own_namespace(arguments.leader_election_namespace.as_ref()) else {
         return Err(Failure::Arguments("--leader-elect outside a cluster needs --leader-election-namespace".to_owned()));
     };
     // A pod's host name is its own name, and for people. Pods may share one, and all of them are process 1, so chance tells them apart:

@@ -144,7 +144,7 @@ fn controller_manager(data: &Path, certificates: &Certificates, api_url: &str, p
         // Many tests at once must not queue behind the client's own limit.
         "--kube-api-qps=500".into(),
         "--kube-api-burst=1000".into(),
-        "--horizontal-pod-autoscaler-sync-period=1s".into(),
+        "--horizontal-pod-autoscaler-sync-period=2s".into(),
     ])
 }
 

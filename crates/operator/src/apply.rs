@@ -1,5 +1,7 @@
 //! Step *apply*: the only place that writes to the target and its pods.
 
+mod hpa;
+
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use crate::lease::{WRITE_MARGIN, chance};
 use crate::metrics::WriteOutcome;
 use crate::pods::KeptPod;
 use crate::target::Target;
+
+pub(crate) use self::hpa::{HpaError, OwnHpa, keep as keep_hpa, remove as remove_hpa};
 
 /// How often a write is tried when the target changes under it. An attempt takes some ten milliseconds, and a fleet whose pods start
 /// or stop changes several times a second.

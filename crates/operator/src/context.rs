@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::credentials::Credentials;
 use crate::dashboard::History;
+use crate::external_metrics::ExternalMetrics;
 use crate::lease::Claim;
 use crate::metrics::Metrics;
 use crate::owners::Owners;
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     pub credentials: Credentials,
     pub services: Services,
     pub metrics: Metrics,
+    /// What HPAs are fed with; `None` where nothing is served to them.
+    pub external_metrics: Option<ExternalMetrics>,
     /// What the dashboard shows; `None` while there is none.
     pub history: Option<History>,
     /// In whose name events are published.

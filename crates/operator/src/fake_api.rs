@@ -76,6 +76,7 @@ pub(crate) fn context(client: Client) -> Context {
         credentials: Credentials::new(client.clone()),
         services: Services::new(client.clone()),
         metrics,
+        external_metrics: None,
         history: None,
         reporter: Reporter { controller: "llmscaler".to_owned(), instance: None },
         clock: Clock::start(),

@@ -5,6 +5,7 @@
 //! scalers of a namespace. Syncs are paced by their period; a watch event may only release a write that a guard kept back, or
 //! start the sync of a target that has appeared.
 
+mod actuation;
 mod apply;
 mod cached;
 mod clock;
@@ -15,9 +16,11 @@ pub mod dashboard;
 mod deadline;
 mod dereference;
 pub mod diagnose;
+pub mod external_metrics;
 #[cfg(test)]
 mod fake_api;
 pub mod health;
+mod hpa;
 pub mod lease;
 mod marks;
 pub mod metrics;

@@ -18,6 +18,7 @@
 //! | `llmscaler_sync_lateness_seconds` | | how long after their time the syncs began |
 //! | `llmscaler_sync_seconds` | | how long the syncs took |
 //! | `llmscaler_watch_failing` | `resource`, `namespace` | 1 while the API server has been refusing the watch for a minute, else 0 |
+//! | `llmscaler_external_metrics_served` | | 1 while the cluster's External Metrics API is served by this process, else 0 |
 //! | `llmscaler_leader` | | 1 while this process is the leader |
 //! | `llmscaler_scalers` | | scalers that this process looks after |
 //! | `llmscaler_build_info` | `version` | 1 |
@@ -106,6 +107,7 @@ struct Inner {
     sync_lateness: Histogram,
     sync_seconds: Histogram,
     watch_failing: Family<Watched, Gauge<i64, AtomicI64>>,
+    external_metrics: Gauge<i64, AtomicI64>,
     leader: Gauge<i64, AtomicI64>,
     scaler_count: Gauge<i64, AtomicI64>,
 }
@@ -124,6 +126,7 @@ impl Metrics {
             sync_lateness: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0]),
             sync_seconds: Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0]),
             watch_failing: Family::default(),
+            external_metrics: Gauge::default(),
             leader: Gauge::default(),
             scaler_count: Gauge::default(),
         };
@@ -167,6 +170,11 @@ impl Metrics {
         self.0.watch_failing.remove(watched);
     }
 
+    /// Sets whether this process serves the cluster's External Metrics API.
+    pub fn external_metrics_served(&self, served: bool) {
+        self.0.external_metrics.set(i64::from(served));
+    }
+
     /// Sets whether this process is the leader.
     pub fn leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
@@ -207,6 +215,8 @@ impl Inner {
         registry.register("llmscaler_sync_seconds", "How long syncs took", self.sync_seconds.clone());
         let help = "1 while the API server has been refusing the watch for a minute";
         registry.register("llmscaler_watch_failing", help, self.watch_failing.clone());
+        let help = "1 while the cluster's External Metrics API is served by this process";
+        registry.register("llmscaler_external_metrics_served", help, self.external_metrics.clone());
         registry.register("llmscaler_leader", "1 while this process is the leader", self.leader.clone());
         registry.register("llmscaler_scalers", "Scalers that this process looks after", self.scaler_count.clone());
         registry.register("llmscaler_build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));

@@ -1,5 +1,6 @@
 //! Step *report*: status, events and logs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use llmscaler_signals::scrape::Problem;
 use serde_json::json;
 use tracing::{info, warn};
 
+use crate::actuation::{Reflected, Reflection};
 use crate::clock::Clock;
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::within;
@@ -83,6 +85,8 @@ pub(crate) struct Reporter {
     unreadable: BTreeSet<String>,
     /// The generation of the object that it began with.
     generation: Option<i64>,
+    /// What the HPA that stands in for the operator says; `None` where there is none.
+    pub reflection: Option<Reflection>,
 }
 
 impl Reporter {
@@ -91,7 +95,7 @@ impl Reporter {
         let status = scaler.status.clone().unwrap_or_default();
         let generation = scaler.metadata.generation;
         let unknown = status.metrics.iter().filter(|metric| metric.state == MetricState::Unknown).map(|metric| metric.name.clone());
-        Self { unknown: unknown.collect(), unreadable: BTreeSet::new(), written: status.clone(), status, generation }
+        Self { reflection: None, unknown: unknown.collect(), unreadable: BTreeSet::new(), written: status.clone(), status, generation }
     }
 
     /// The latest that a source can have been active, as far as the object knows: it may not have been told the last activity, and a
@@ -133,7 +137,8 @@ impl Reporter {
         let mut status = self.status.clone();
         status.replicas = Some(written.unwrap_or(decision.replicas).as_i32());
         status.current_replicas = Some(decision.ready.as_i32());
-        status.desired_replicas = Some(decision.desired.as_i32());
+        let reflected = self.reflection.as_ref().and_then(|reflection| reflection.desired);
+        status.desired_replicas = Some(reflected.unwrap_or(decision.desired.as_i32()));
         status.last_active_time = decision.memory.last_active_at.map(|at| meta::Time(Clock::timestamp_of(at)));
         status.warmup = warmup;
         status.metrics = decision.readings.iter().map(metric_status).collect();
@@ -146,6 +151,9 @@ impl Reporter {
         let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
         // Another provider asks no queries.
         said.extend(scoped.map(queries_scoped));
+        if let Some(reflection) = &self.reflection {
+            reflect(&mut said, reflection);
+        }
         let able = ConditionType::AbleToScale.as_str();
         for one in &said {
             // What keeps a write back may be a condition of its own, and one event is enough.
@@ -154,7 +162,11 @@ impl Reporter {
             }
         }
         self.event_on_unknown(context, scaler, &decision.readings).await;
-        said.push(ready(&decision.conditions));
+        let trouble = self.reflection.as_ref().and_then(|reflection| reflection.trouble.clone());
+        said.push(match trouble {
+            Some((reason, message)) => Said { kind: READY, status: Some(false), reason: reason.into(), message },
+            None => ready(&decision.conditions),
+        });
         // What nothing is said of any more, as after an edit of the provider or the strategy, is not left to grow old.
         status.conditions.retain(|condition| said.iter().any(|said| said.kind == condition.type_));
         self.publish(context, scaler, status, said).await;
@@ -163,7 +175,7 @@ impl Reporter {
 
     /// Reports what kept a sync from a decision or from carrying it out. What was seen before stays in the status.
     pub(crate) async fn trouble(&mut self, context: &Context, scaler: &LLMScaler, trouble: Trouble, message: &str) {
-        let said = |kind| Said { kind, status: Some(false), reason: trouble.as_str(), message: message.to_owned() };
+        let said = |kind| Said { kind, status: Some(false), reason: trouble.as_str().into(), message: message.to_owned() };
         self.event_on_change(context, scaler, &said(READY)).await;
         let said = trouble.conditions().iter().map(|kind| said(kind)).collect();
         let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
@@ -212,13 +224,13 @@ impl Reporter {
         // A short history is how each operator starts.
         let harmless = [Reason::DesiredWithinRange, Reason::ScalingDisabled, Reason::HistoryShort].map(Reason::as_str);
         let quiet = [ConditionType::ScalingLimited, ConditionType::ColdHistory].map(ConditionType::as_str);
-        let troubling = said.status != well && !harmless.contains(&said.reason);
+        let troubling = said.status != well && !harmless.contains(&said.reason.as_ref());
         let recovered = said.status == well && unwell_before && !quiet.contains(&said.kind);
         // Waiting for a rollout or for pods to start is the normal course of things, and so is the other autoscaler to watch.
         let waiting = said.kind == ConditionType::AbleToScale.as_str() || said.reason == Reason::RecommendOnly.as_str();
         let weight = if troubling && !waiting { EventType::Warning } else { EventType::Normal };
         if troubling || recovered {
-            self.event(context, scaler, weight, said.reason, said.kind, &said.message).await;
+            self.event(context, scaler, weight, &said.reason, said.kind, &said.message).await;
         }
     }
 
@@ -289,7 +301,7 @@ pub(crate) async fn unreadable(context: &Context, object: &InvalidObject) {
     };
     publish(context, &reference, EventType::Warning, Trouble::InvalidSpec.as_str(), READY, &message).await;
     for kind in Trouble::InvalidSpec.conditions() {
-        let said = Said { kind, status: Some(false), reason: Trouble::InvalidSpec.as_str(), message: message.clone() };
+        let said = Said { kind, status: Some(false), reason: Trouble::InvalidSpec.as_str().into(), message: message.clone() };
         set_condition(&mut conditions, said, object.metadata.generation, context.clock.timestamp());
     }
     if !context.claim.is_current() {
@@ -349,14 +361,14 @@ struct Said {
     kind: &'static str,
     /// `None` when nobody knows.
     status: Option<bool>,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
 }
 
 impl From<&Condition> for Said {
     fn from(condition: &Condition) -> Self {
         let Condition { kind, status, reason, message } = condition;
-        Self { kind: kind.as_str(), status: Some(*status), reason: reason.as_str(), message: message.clone() }
+        Self { kind: kind.as_str(), status: Some(*status), reason: reason.as_str().into(), message: message.clone() }
     }
 }
 
@@ -371,7 +383,7 @@ fn ready(conditions: &[Condition]) -> Said {
     let active = conditions.iter().find(|condition| condition.kind == ConditionType::ScalingActive);
     let decisive = conditions.iter().find(fatal);
     let (reason, message) = decisive.or(active).map_or((Reason::NoChange, ""), |condition| (condition.reason, condition.message.as_str()));
-    Said { kind: READY, status: Some(decisive.is_none()), reason: reason.as_str(), message: message.to_owned() }
+    Said { kind: READY, status: Some(decisive.is_none()), reason: reason.as_str().into(), message: message.to_owned() }
 }
 
 fn queries_scoped(scoped: &Scoped) -> Said {
@@ -380,7 +392,22 @@ fn queries_scoped(scoped: &Scoped) -> Said {
         Scoped::No(why) => (Some(false), "PoolsMayMix", why.as_str()),
         Scoped::Unknown(why) => (None, "UnreadableQuery", why.as_str()),
     };
-    Said { kind: QUERIES_SCOPED, status, reason, message: message.to_owned() }
+    Said { kind: QUERIES_SCOPED, status, reason: reason.into(), message: message.to_owned() }
+}
+
+/// Puts what an HPA says in the place of what is said under the same heading. That no source is known is said in our own words.
+fn reflect(said: &mut Vec<Said>, reflection: &Reflection) {
+    for Reflected { kind, status, reason, message } in &reflection.conditions {
+        let ours = said.iter().position(|one| one.kind == *kind);
+        if ours.is_some_and(|ours| said[ours].status == Some(false)) {
+            continue;
+        }
+        let theirs = Said { kind, status: *status, reason: reason.clone().into(), message: message.clone() };
+        match ours {
+            Some(ours) => said[ours] = theirs,
+            None => said.push(theirs),
+        }
+    }
 }
 
 /// Sets a condition; its transition time moves only when its status flips.
@@ -391,7 +418,7 @@ fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: 
     let condition = meta::Condition {
         type_: said.kind.to_owned(),
         status: status.to_owned(),
-        reason: said.reason.to_owned(),
+        reason: said.reason.into_owned(),
         message: shortened(&said.message, STATUS_MESSAGE),
         last_transition_time: since.map_or_else(|| meta::Time(now), |condition| condition.last_transition_time.clone()),
         observed_generation: generation,
@@ -469,18 +496,18 @@ mod tests {
     fn ready_needs_a_metric_and_the_target_for_itself() {
         let active = |status, reason| condition(ConditionType::ScalingActive, status, reason);
         let owned = |status, reason| condition(ConditionType::TargetOwned, status, reason);
-        let sum = |conditions: &[Condition]| (ready(conditions).status, ready(conditions).reason);
-        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(true, Reason::OnlyOwner)]), (Some(true), "ValidMetricFound"));
-        assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (Some(false), "FailedGetMetrics"));
-        assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (Some(true), "ScalingDisabled"), "pinned at zero on purpose");
-        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (Some(false), "TargetOwned"));
+        let sum = |conditions: &[Condition]| (ready(conditions).status, ready(conditions).reason.into_owned());
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(true, Reason::OnlyOwner)]), (Some(true), "ValidMetricFound".into()));
+        assert_eq!(sum(&[active(false, Reason::FailedGetMetrics)]), (Some(false), "FailedGetMetrics".into()));
+        assert_eq!(sum(&[active(false, Reason::ScalingDisabled)]), (Some(true), "ScalingDisabled".into()), "pinned at zero on purpose");
+        assert_eq!(sum(&[active(true, Reason::ValidMetricFound), owned(false, Reason::TargetOwned)]), (Some(false), "TargetOwned".into()));
         let watching = [active(true, Reason::ValidMetricFound), owned(false, Reason::RecommendOnly)];
-        assert_eq!(sum(&watching), (Some(true), "ValidMetricFound"), "it needs no target for itself");
+        assert_eq!(sum(&watching), (Some(true), "ValidMetricFound".into()), "it needs no target for itself");
     }
 
     #[test]
     fn the_transition_time_moves_when_the_status_flips() {
-        let said = |status, reason| Said { kind: READY, status, reason, message: String::new() };
+        let said = |status, reason: &'static str| Said { kind: READY, status, reason: reason.into(), message: String::new() };
         let mut conditions = vec![];
         set_condition(&mut conditions, said(Some(true), "A"), Some(1), Timestamp::now());
         let long_ago = meta::Time("2020-01-01T00:00:00Z".parse().unwrap());

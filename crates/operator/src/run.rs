@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::credentials::Credentials;
 use crate::dashboard::{Dashboard, History};
+use crate::external_metrics::{self, ExternalMetrics, ExternalMetricsOptions};
 use crate::health::Health;
 use crate::lease::{Claim, Election};
 use crate::metrics::Metrics;
@@ -33,6 +34,8 @@ pub struct Options {
     pub metrics: Option<MetricsOptions>,
     /// The dashboard to feed and to serve; `None` is none.
     pub dashboard: Option<Dashboard>,
+    /// The External Metrics API to serve, for scalers with actuation HorizontalPodAutoscaler; `None` is none.
+    pub external_metrics: Option<ExternalMetricsOptions>,
     /// The only namespace whose scalers are run; `None` is all of them.
     pub namespace: Option<String>,
     /// How several replicas agree on which one acts; `None` is for a single one.
@@ -79,12 +82,19 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     if let Some(metrics_options) = options.metrics {
         servers.spawn(bind_metrics(metrics_options, metrics.clone(), client.clone()).await?.run(shutdown.clone()));
     }
+    let mut external_metrics = None;
+    if let Some(external_options) = options.external_metrics {
+        let bound = external_metrics::bind(external_options, client.clone(), metrics.clone()).await?;
+        external_metrics = Some(bound.metrics());
+        servers.spawn(bound.run(shutdown.clone()));
+    }
     let history = options.dashboard.as_ref().map(Dashboard::history);
     if let Some(dashboard) = options.dashboard {
         servers.spawn(dashboard.run(shutdown.clone()));
     }
 
-    let operator = Operator { client, health, metrics, history, namespace: options.namespace, clock: options.clock };
+    let (namespace, clock) = (options.namespace, options.clock);
+    let operator = Operator { client, health, metrics, external_metrics, history, namespace, clock };
     let scaling = async {
         match options.leader_election {
             Some(election) => operator.stand_for_election(election, &shutdown).await,
@@ -113,6 +123,7 @@ struct Operator {
     client: Client,
     health: Health,
     metrics: Metrics,
+    external_metrics: Option<ExternalMetrics>,
     history: Option<History>,
     namespace: Option<String>,
     clock: Clock,
@@ -155,6 +166,7 @@ impl Operator {
             credentials: Credentials::new(self.client.clone()),
             services: Services::new(self.client.clone()),
             metrics: self.metrics.clone(),
+            external_metrics: self.external_metrics.clone(),
             history: self.history.clone(),
             reporter,
             clock: self.clock,
@@ -165,12 +177,18 @@ impl Operator {
         if let Some(history) = &self.history {
             history.leading(true);
         }
+        if let Some(external) = &self.external_metrics {
+            external.published.lead(true);
+        }
         tokio::select! {
             () = supervisor.run(&part) => return Err(RunError::WatchEnded),
             () = claim.lost() => {}
             () = shutdown.cancelled() => {}
         }
         // Whoever leads next must not meet a request that is still under way.
+        if let Some(external) = &self.external_metrics {
+            external.published.lead(false);
+        }
         supervisor.stop().await;
         if let Some(history) = &self.history {
             history.leading(false);

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span};
 
-use crate::apply::{Applied, WriteError, apply, clear_marks};
+use crate::actuation::{HPA_IN_STEP, by_hpa, feed, stand_in, zero_or_one};
+use crate::apply::{Applied, HpaError, OwnHpa, WriteError, apply, clear_marks, remove_hpa};
 use crate::context::Context;
 use crate::dashboard::{Lateness, Synced};
 use crate::dereference::{Place, Unreachable, View};
@@ -76,6 +77,8 @@ struct Task {
     memory: Memory,
     warmup: Warmup,
     contest: Contest,
+    /// The HPA that stands in for the operator, if one does.
+    own_hpa: OwnHpa,
     reporter: Reporter,
     /// What a watch event may change.
     awaited: Awaited,
@@ -146,6 +149,7 @@ fn other_owner(context: &Context, place: &Place, name: &str, mode: Mode, target:
 enum Failed {
     Unreachable(Unreachable),
     Write(WriteError),
+    Hpa(HpaError),
 }
 
 impl From<Unreachable> for Failed {
@@ -160,6 +164,7 @@ impl Failed {
         match self {
             Self::Unreachable(error) => error.is_absence(),
             Self::Write(error) => error.is_absence(),
+            Self::Hpa(_) => false,
         }
     }
 
@@ -167,6 +172,7 @@ impl Failed {
         match self {
             Self::Unreachable(error) => (Trouble::FailedGetScale, error.to_string()),
             Self::Write(error) => (Trouble::FailedUpdateScale, error.to_string()),
+            Self::Hpa(error) => (Trouble::FailedUpdateScale, error.to_string()),
         }
     }
 }
@@ -190,8 +196,8 @@ impl Task {
         let memory = Memory { last_active_at: reporter.last_active(context.clock.now()), ..Memory::default() };
         let contest = reporter.taker().map(|taker| Contest::resume(taker, context.clock.now())).unwrap_or_default();
         let (warmup, object) = (Warmup::of(object), object.clone());
-        let (current, awaited, versions) = (None, Awaited::Nothing, None);
-        Self { context, namespace, name, object, current, memory, warmup, contest, reporter, awaited, versions }
+        let (current, awaited, versions, own_hpa) = (None, Awaited::Nothing, None, OwnHpa::of(&object, HPA_IN_STEP));
+        Self { context, namespace, name, object, current, memory, warmup, contest, own_hpa, reporter, awaited, versions }
     }
 
     /// Takes over a new generation of the object.
@@ -290,11 +296,19 @@ impl Task {
         let Current { scaler, observer, .. } = current;
         self.versions = Some(Versions::of(&context, &place));
         let (view, replicas) = place.look(&context).await?;
+        let by_hpa = by_hpa(scaler);
+        if !by_hpa {
+            // Before anything else is written: two would undo each other's work.
+            remove_hpa(&context, &self.object, &mut self.own_hpa).await.map_err(Failed::Hpa)?;
+        }
 
         // observe
         let pods: Vec<_> = view.pods.iter().map(|(pod, _)| pod.clone()).collect();
         let Observed { readings, traffic, problems } = observer.observe(&context, &self.name, &pods).await;
-        self.contest.look(context.clock.now(), &view.target, replicas);
+        // What an HPA of our own does to the size is no contest.
+        if !by_hpa {
+            self.contest.look(context.clock.now(), &view.target, replicas);
+        }
         let other_owner = other_owner(&context, &place, &self.name, scaler.spec.mode, &view.target, &self.contest);
         // Sources may take their time, and pods go on meanwhile.
         let view = View { pods: place.pods(&view.target), ..view };
@@ -305,13 +319,18 @@ impl Task {
         // decide
         let (spec, memory) = (&scaler.spec, std::mem::take(&mut self.memory));
         let mut seen = Observation { workload, readings, traffic };
-        let mut decision = decide(spec, &seen, &memory, now);
-        if decision.out_of(Stage::Pace) < replicas {
+        let judged = |decision| if by_hpa { zero_or_one(spec, decision) } else { decision };
+        let mut decision = judged(decide(spec, &seen, &memory, now));
+        if !by_hpa && decision.out_of(Stage::Pace) < replicas {
             seen.workload.warmth = observer.warmth(context.clock.now()).await;
             decision = decide(spec, &seen, &memory, now);
         }
         let warmth = std::mem::take(&mut seen.workload.warmth);
         let lateness = Lateness::of(seen.traffic.as_deref());
+
+        if by_hpa {
+            feed(&context, &self.object, scaler, &decision);
+        }
 
         // apply
         clear_marks(&context, &place, &view, replicas, &decision.victims).await;
@@ -319,7 +338,7 @@ impl Task {
         if decision.write.is_some() {
             let again = |workload| {
                 seen.workload = Workload { warmup, ..workload };
-                Some(decide(spec, &seen, &memory, now))
+                Some(judged(decide(spec, &seen, &memory, now)))
             };
             match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
                 Ok(Some(Applied { decision: done, generation })) => {
@@ -333,6 +352,11 @@ impl Task {
                 Err(error) => outcome = Err(error),
             }
         }
+
+        self.reporter.reflection = match by_hpa {
+            true => Some(stand_in(&context, &self.object, scaler, &mut self.own_hpa, &decision, other_owner.as_deref()).await),
+            false => None,
+        };
 
         // report
         self.reporter.problems(&context, &self.object, &problems).await;

@@ -25,18 +25,18 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::certificate::{CertFiles, CertificateError};
 use self::{certificate::Certificate, gate::Gate};
-use crate::{health::Health, metrics::Metrics};
+use crate::{external_metrics::IdentityError, health::Health, metrics::Metrics};
 
 /// How long a new connection may take for its handshake, and again for its first request.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_REQUEST: Duration = Duration::from_secs(10);
 /// How long a connection may wait for its next request: longer than the usual scrape intervals, so that they keep theirs.
-const IDLE: Duration = Duration::from_secs(75);
+pub(crate) const IDLE: Duration = Duration::from_secs(75);
 /// How long an answer may take, the questions to the API server included.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long answers under way are waited for at the end.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// The most bytes of a request's line and headers. A service account's token is about 1 KiB.
-const HEADERS: usize = 32 * 1024;
+pub(crate) const HEADERS: usize = 32 * 1024;
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,9 @@ pub enum ServeError {
     /// There is no certificate to serve with.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// There is no certificate to serve external metrics with.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The server stopped.
     #[error("the server on {addr} stopped: {source}")]
     Stopped {
@@ -160,7 +163,7 @@ async fn scrape(State((gate, metrics)): State<(Option<Arc<Gate>>, Metrics)>, hea
     }
 }
 
-async fn within_time(request: Request, next: Next) -> Response {
+pub(crate) async fn within_time(request: Request, next: Next) -> Response {
     timeout(ANSWER, next.run(request)).await.unwrap_or_else(|_| {
         (StatusCode::SERVICE_UNAVAILABLE, format!("no answer could be given within {} s\n", ANSWER.as_secs())).into_response()
     })

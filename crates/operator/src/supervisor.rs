@@ -219,6 +219,9 @@ impl Supervisor {
         running.task.abort();
         self.context.owners.forget(&key.0, &key.1);
         self.context.metrics.forget(&key.0, &key.1);
+        if let Some(external) = &self.context.external_metrics {
+            external.published.forget(&key.0, &key.1);
+        }
     }
 
     /// A task does not end by itself. One that has crashed is started again, after a pause and without its memory.

@@ -80,8 +80,15 @@ async fn the_operator_scales_a_fleet_up_and_down() {
     scalers.create(&PostParams::default(), &typed(scaler)).await.unwrap();
 
     let election = LeaderElection { namespace: "default".into(), name: "llmscaler".into(), identity: "a".into() };
-    let options =
-        Options { health: None, metrics: None, dashboard: None, namespace: None, leader_election: Some(election), clock: Clock::start() };
+    let options = Options {
+        health: None,
+        metrics: None,
+        dashboard: None,
+        external_metrics: None,
+        namespace: None,
+        leader_election: Some(election),
+        clock: Clock::start(),
+    };
     let operator = tokio::spawn(llmscaler_operator::run(client.clone(), options, stop.clone()));
 
     let ready = async |wanted: i32| {

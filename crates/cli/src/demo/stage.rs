@@ -128,7 +128,15 @@ impl Stage {
         let uri = format!("http://{address}").parse().map_err(failed("the API has no address"))?;
         let over_http = Client::try_from(Config::new(uri)).map_err(failed("the API has no client"))?;
         let namespace = Some(NAMESPACE.to_owned());
-        let options = Options { health: None, metrics: None, dashboard: Some(dashboard), namespace, leader_election: None, clock };
+        let options = Options {
+            health: None,
+            metrics: None,
+            dashboard: Some(dashboard),
+            external_metrics: None,
+            namespace,
+            leader_election: None,
+            clock,
+        };
         let operator = tokio::spawn(llmscaler_operator::run(over_http, options, shutdown.clone()));
         let mut stage = Self {
             client,

@@ -58,6 +58,8 @@ pub fn binding(name: &str, kind: &str, role: &str) -> String {
 /// It fails the test at its end when the operator was ever refused something by RBAC.
 pub struct Fleet {
     operator: Operator,
+    /// The one that came after it, if one did.
+    next: Mutex<Option<Operator>>,
     ns: Namespace,
 }
 
@@ -68,13 +70,32 @@ impl Fleet {
         let ns = plane.namespace(purpose).await;
         ns.create(&deployment("fleet", replicas)).await;
         let operator = operator_of(&ns).await;
-        let fleet = Self { operator, ns };
+        let fleet = Self { operator, next: Mutex::default(), ns };
         fleet.is_serving(replicas).await;
         Some(fleet)
     }
 
+    /// One whose namespace and operator the test has made itself.
+    pub fn of(ns: Namespace, operator: Operator) -> Self {
+        Self { operator, next: Mutex::default(), ns }
+    }
+
     pub fn ns(&self) -> &Namespace {
         &self.ns
+    }
+
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// Another operator in the place of the first one, which is killed.
+    pub async fn restart(&self, launch: Launch) {
+        // It has ports that the next one needs.
+        let killed = std::process::Command::new("kill").arg("-KILL").arg(self.operator.pid().to_string()).status().unwrap();
+        assert!(killed.success());
+        eventually("killed", SOON, || async { self.operator.exited().ok_or("still there") }).await;
+        let next = launch.start().await;
+        *self.next.lock().unwrap() = Some(next);
     }
 
     /// Sets the load that [`on_load`] asks for, and waits until Prometheus has it.
@@ -167,6 +188,9 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         nothing_was_forbidden(&self.operator);
+        if let Ok(Some(next)) = self.next.get_mut().map(|next| next.as_ref()) {
+            nothing_was_forbidden(next);
+        }
     }
 }
 
