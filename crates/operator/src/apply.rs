@@ -43,6 +43,8 @@ pub(crate) enum WriteError {
     Unreachable(#[from] Unreachable),
     #[error("the API server refused the new size: {0}")]
     Refused(CallError),
+    #[error("the fleet is not made smaller while {0}")]
+    Unseen(String),
     #[error("the target kept changing while its new size was being written")]
     Contended,
     #[error("this replica of the operator is not the leader any more")]
@@ -55,13 +57,13 @@ impl WriteError {
         match self {
             Self::Unreachable(error) => matches!(error, Unreachable::Missing { .. }) || error.is_absence(),
             Self::Refused(error) => error.is_absent(),
-            Self::Contended | Self::NotLeader => false,
+            Self::Unseen(_) | Self::Contended | Self::NotLeader => false,
         }
     }
 
     pub(crate) fn outcome(&self) -> WriteOutcome {
         match self {
-            Self::Unreachable(_) | Self::Refused(_) => WriteOutcome::Error,
+            Self::Unreachable(_) | Self::Refused(_) | Self::Unseen(_) => WriteOutcome::Error,
             Self::Contended => WriteOutcome::Conflict,
             Self::NotLeader => WriteOutcome::NotLeader,
         }
@@ -102,6 +104,12 @@ pub(crate) async fn apply(
         let Some(decision) = decide(workload) else { return Ok(None) };
         let seen = view.target.generation;
         let Some(count) = decision.write else { return Ok(Some(Applied { decision, generation: seen })) };
+        // The guards and the choice of victims rest on what the pods were when they were last seen.
+        if count < replicas
+            && let Some(why) = place.pods_unseen()
+        {
+            return Err(WriteError::Unseen(why));
+        }
 
         if !context.claim.is_current() {
             return Err(WriteError::NotLeader);
@@ -262,21 +270,43 @@ mod tests {
         assert_eq!(names(&pods, &target(2), 3, &["c"]), ["b"], "the next write needs the other one");
     }
 
+    /// What is decided for a fleet of 3 to 9 that shows this share of its target.
+    fn decision(context: &Context, workload: Workload, value: f64) -> Decision {
+        let scaler = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
+            "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": [{"query": "q", "target": "1"}]});
+        let scaler: Option<LLMScaler> = serde_json::from_value(json!({"metadata": {}, "spec": scaler})).ok();
+        let Some(Ok(scaler)) = scaler.map(|scaler| scaler.parse()) else { panic!("no scaler") };
+        let seen = Observation { workload, readings: vec![Reading::from_number(value)], traffic: None };
+        engine::decide(&scaler.spec, &seen, &Memory::default(), context.clock.now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fleet_whose_pods_cannot_be_watched_may_grow_but_not_shrink() {
+        let fleet = Fleet::new(4, false);
+        let context = fleet.context();
+        let Ok(place) = Place::find(&context.cluster, "serving", &Fleet::target()).await else { panic!("no place") };
+        assert!(place.look(&context).await.is_ok());
+        let write = async |value| {
+            let decide = |workload| Some(decision(&context, workload, value));
+            let done = apply(&context, &place, None, &Warmth::NotAsked, Duration::from_secs(15), decide).await;
+            done.map(|done| done.and_then(|applied| applied.decision.write).map(Replicas::get)).map_err(|error| error.to_string())
+        };
+        assert_eq!(write(0.5).await, Ok(Some(3)));
+        fleet.unseen.store(true, std::sync::atomic::Ordering::Relaxed);
+        sleep(Duration::from_secs(400)).await;
+        let why = "the fleet is not made smaller while pods cannot be watched: pods is forbidden";
+        assert_eq!((write(0.5).await, write(2.0).await), (Err(why.to_owned()), Ok(Some(8))));
+    }
+
     /// How often the API server is asked to write a size that it refuses with a conflict, and for how long.
     async fn contended(patience: Duration) -> (usize, Duration) {
         let fleet = Fleet::new(2, false);
         fleet.scale.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1 = 409;
         let context = fleet.context();
         let place = Place::find(&context.cluster, "serving", &Fleet::target()).await.ok();
-        let scaler = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
-            "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": [{"query": "q", "target": "1"}]});
-        let scaler: Option<LLMScaler> = serde_json::from_value(json!({"metadata": {}, "spec": scaler})).ok();
-        let (Some(place), Some(Ok(scaler))) = (place, scaler.map(|scaler| scaler.parse())) else { panic!("no scaler") };
+        let Some(place) = place else { panic!("no place") };
         let started = Instant::now();
-        let decide = |workload| {
-            let seen = Observation { workload, readings: vec![Reading::from_number(1.0)], traffic: None };
-            Some(engine::decide(&scaler.spec, &seen, &Memory::default(), context.clock.now()))
-        };
+        let decide = |workload| Some(decision(&context, workload, 1.0));
         let error = apply(&context, &place, None, &Warmth::NotAsked, patience, decide).await.err();
         assert!(matches!(error, Some(WriteError::Contended)), "{error:?}");
         (fleet.asked("PATCH").len(), started.elapsed())

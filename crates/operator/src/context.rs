@@ -11,6 +11,7 @@ use crate::external_metrics::ExternalMetrics;
 use crate::lease::Claim;
 use crate::metrics::Metrics;
 use crate::owners::Owners;
+use crate::readings::Readings;
 use crate::services::Services;
 
 /// The field manager of everything that the operator writes.
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     pub cluster: Cluster,
     pub credentials: Credentials,
     pub services: Services,
+    /// Handed over in place of what sources answer; `None` asks the sources.
+    pub readings: Option<Readings>,
     pub metrics: Metrics,
     /// What HPAs are fed with; `None` where nothing is served to them.
     pub external_metrics: Option<ExternalMetrics>,

@@ -117,6 +117,13 @@ impl Place {
         Ok(Replicas::saturating(scale.spec.and_then(|spec| spec.replicas).unwrap_or(0).into()))
     }
 
+    /// Why the pods may be others by now than their watch shows, if it has failed for long.
+    pub(crate) fn pods_unseen(&self) -> Option<String> {
+        let PodWatch { pods, replica_sets } = &*self.pods;
+        let told = |what: &str, why: String| format!("{what} cannot be watched: {why}");
+        pods.failing().map(|why| told("pods", why)).or_else(|| replica_sets.failing().map(|why| told("replicasets", why)))
+    }
+
     /// The typed-by-name client for the target.
     pub(crate) fn api(&self, context: &Context) -> Api<DynamicObject> {
         Api::namespaced_with(context.client.clone(), &self.namespace, &self.kind.resource)

@@ -75,6 +75,7 @@ pub(crate) fn context(client: Client) -> Context {
         cluster: Cluster::new(client.clone(), Health::new(), metrics.clone(), None),
         credentials: Credentials::new(client.clone()),
         services: Services::new(client.clone()),
+        readings: None,
         metrics,
         external_metrics: None,
         history: None,
@@ -91,6 +92,8 @@ pub(crate) struct Fleet {
     pub size: AtomicU32,
     /// Its controller has not seen the newest spec yet.
     pub rolling: AtomicBool,
+    /// Its pods may not be watched any more.
+    pub unseen: AtomicBool,
     /// What its scale subresource answers to a read and to a write.
     pub scale: Mutex<(u16, u16)>,
     asked: Mutex<Vec<String>>,
@@ -99,7 +102,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(size: u32, rolling: bool) -> Arc<Self> {
         let (size, rolling) = (AtomicU32::new(size), AtomicBool::new(rolling));
-        Arc::new(Self { size, rolling, scale: Mutex::new((200, 200)), asked: Mutex::default() })
+        Arc::new(Self { size, rolling, unseen: AtomicBool::new(false), scale: Mutex::new((200, 200)), asked: Mutex::default() })
     }
 
     pub(crate) fn target() -> TargetRef {
@@ -145,6 +148,7 @@ impl Fleet {
                     refusal(code, reason, "the server could not do it")
                 }
             },
+            None if path.ends_with("/pods") && self.unseen.load(Ordering::Relaxed) => refusal(403, "Forbidden", "pods is forbidden"),
             _ if asked.method == Method::GET => list(json!([])),
             // Events and the status of the scaler.
             _ => Some((200, asked.body)),

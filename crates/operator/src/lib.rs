@@ -28,6 +28,7 @@ mod observe;
 mod owners;
 mod pods;
 mod questions;
+mod readings;
 mod report;
 mod run;
 mod scaler;
@@ -39,4 +40,7 @@ mod warmup;
 mod watch;
 
 pub use clock::Clock;
+pub use readings::Readings;
+#[doc(hidden)]
+pub use run::run_with_readings;
 pub use run::{LeaderElection, Options, RunError, run};

@@ -123,6 +123,9 @@ impl Observer {
             Err(why) => return Observed::unknown(&questions, &why),
         };
         let namespace = self.namespace.clone();
+        if let Some(readings) = &context.readings {
+            return Observed { readings: readings.of(&namespace, name, questions.len()), traffic: None, problems: vec![] };
+        }
         match connection {
             Connection::Prometheus(client) => {
                 let mut each = Vec::with_capacity(questions.len());

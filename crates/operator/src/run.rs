@@ -19,6 +19,7 @@ use crate::health::Health;
 use crate::lease::{Claim, Election};
 use crate::metrics::Metrics;
 use crate::owners::Owners;
+use crate::readings::Readings;
 use crate::serve::{MetricsOptions, ServeError, bind_health, bind_metrics};
 use crate::services::Services;
 use crate::supervisor::Supervisor;
@@ -74,6 +75,18 @@ pub enum RunError {
 /// # Errors
 /// A port cannot be bound, or the main loop has ended.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunError> {
+    start(client, options, None, shutdown).await
+}
+
+/// As [`run`], but sources are not asked: `readings` are handed over.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_readings(client: Client, options: Options, readings: Readings, shutdown: CancellationToken) -> Result<(), RunError> {
+    start(client, options, Some(readings), shutdown).await
+}
+
+async fn start(client: Client, options: Options, readings: Option<Readings>, shutdown: CancellationToken) -> Result<(), RunError> {
     let (health, metrics) = (Health::new(), Metrics::new());
     let mut servers = JoinSet::new();
     if let Some(address) = options.health {
@@ -94,7 +107,7 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     }
 
     let (namespace, clock) = (options.namespace, options.clock);
-    let operator = Operator { client, health, metrics, external_metrics, history, namespace, clock };
+    let operator = Operator { client, health, metrics, external_metrics, history, namespace, clock, readings };
     let scaling = async {
         match options.leader_election {
             Some(election) => operator.stand_for_election(election, &shutdown).await,
@@ -127,6 +140,7 @@ struct Operator {
     history: Option<History>,
     namespace: Option<String>,
     clock: Clock,
+    readings: Option<Readings>,
 }
 
 impl Operator {
@@ -165,6 +179,7 @@ impl Operator {
             cluster: Cluster::new(self.client.clone(), self.health.clone(), self.metrics.clone(), self.namespace.clone()),
             credentials: Credentials::new(self.client.clone()),
             services: Services::new(self.client.clone()),
+            readings: self.readings.clone(),
             metrics: self.metrics.clone(),
             external_metrics: self.external_metrics.clone(),
             history: self.history.clone(),

@@ -91,6 +91,8 @@ struct Current {
     scaler: Scaler,
     observer: Observer,
     place: Option<Arc<Place>>,
+    /// The size of the target when it was last written or looked at.
+    size: Option<Replicas>,
 }
 
 /// What a watch event may change before the next sync.
@@ -234,11 +236,12 @@ impl Task {
 
     /// The next generation, with what goes on from the one before: the watches on an unchanged target, and what was read of pages.
     fn succeed(&self, before: Option<Current>, scaler: Scaler) -> Current {
-        let (observer, place) = match before {
-            Some(before) => (Some(before.observer), before.place.filter(|_| before.scaler.target == scaler.target)),
-            None => (None, None),
+        let (observer, place, size) = match before {
+            Some(before) if before.scaler.target == scaler.target => (Some(before.observer), before.place, before.size),
+            Some(before) => (Some(before.observer), None, None),
+            None => (None, None, None),
         };
-        Current { observer: Observer::new(&scaler, &self.namespace, self.context.clock, observer), scaler, place }
+        Current { observer: Observer::new(&scaler, &self.namespace, self.context.clock, observer), scaler, place, size }
     }
 
     /// Keeps the register of who writes which target.
@@ -293,9 +296,16 @@ impl Task {
         // dereference
         let Some(current) = &mut self.current else { return Ok(()) };
         let place = current.place(&context, &self.namespace).await?;
-        let Current { scaler, observer, .. } = current;
+        let Current { scaler, observer, size, .. } = current;
         self.versions = Some(Versions::of(&context, &place));
-        let (view, replicas) = place.look(&context).await?;
+        let (mut view, mut replicas) = place.look(&context).await?;
+        // Somebody has scaled the target, or its watch has fallen silent and shows it as it was before our last write: a dead connection
+        // takes minutes to be noticed, in which a fleet would be held to be right that is not. The same goes for a watch that fails.
+        if size.is_some_and(|known| known != replicas) || place.targets.failing().is_some() {
+            (view, replicas, _) = place.look_live(&context).await?;
+        }
+        *size = Some(replicas);
+
         let by_hpa = by_hpa(scaler);
         if !by_hpa {
             // Before anything else is written: two would undo each other's work.
@@ -424,6 +434,9 @@ impl Task {
     /// Remembers and reports a decision, and what became of its write, which counts as made `at` this moment.
     async fn settle_accounts(&mut self, done: Deferred, outcome: Result<Option<Replicas>, WriteError>, at: Time) -> Result<(), Failed> {
         let decision = &done.decision;
+        if let (Some(current), Ok(Some(count))) = (&mut self.current, &outcome) {
+            current.size = Some(*count);
+        }
         let Some(Current { scaler, .. }) = &self.current else { return Ok(()) };
         let context = &self.context;
         self.memory = decision.memory.clone();
@@ -579,6 +592,26 @@ mod tests {
         task.sync(Instant::now()).await;
         assert!(matches!(task.awaited, Awaited::Target));
         assert_eq!((task.warmup.last(), task.reporter.warmup()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_size_that_is_not_as_it_was_left_is_looked_at_itself() {
+        let fleet = Fleet::new(2, false);
+        let mut task = task(fleet.context()).await;
+        let (engine, scale) = ("GET /apis/example.com/v1/namespaces/serving/engines/fleet", "/scale");
+        let watched = [format!("{engine}{scale}")];
+        let itself = [format!("{engine}{scale}"), engine.to_owned(), format!("{engine}{scale}")];
+        let looks = async |task: &mut Task| {
+            fleet.asked("");
+            task.sync(Instant::now()).await;
+            fleet.asked("engines/fleet")
+        };
+        assert_eq!(looks(&mut task).await, watched);
+        assert_eq!(looks(&mut task).await, watched);
+        // As a silent watch does, it still shows 2.
+        task.current.as_mut().unwrap().size = Some(Replicas::new(5));
+        assert_eq!(looks(&mut task).await, itself);
+        assert_eq!(looks(&mut task).await, watched);
     }
 
     #[tokio::test(start_paused = true)]

@@ -58,11 +58,13 @@ struct State<T> {
     /// Whether a full list has been seen, without which an empty collection means nothing.
     listed: bool,
     failure: Option<String>,
+    /// Why it has been failing for a minute, so that what is known may be long past.
+    failing: Option<String>,
 }
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { by_name: BTreeMap::new(), by_owner: HashMap::new(), listed: false, failure: None }
+        Self { by_name: BTreeMap::new(), by_owner: HashMap::new(), listed: false, failure: None, failing: None }
     }
 }
 
@@ -120,6 +122,11 @@ impl<T: Kept> Collection<T> {
         }
         let why = self.read(|state| state.failure.clone());
         Err(NotListed(why.unwrap_or_else(|| format!("the API server has not answered a list within {} s", patience.as_secs()))))
+    }
+
+    /// Why it cannot be watched, if that has failed for a minute: what it shows may be long past.
+    pub(crate) fn failing(&self) -> Option<String> {
+        self.read(|state| state.failing.clone())
     }
 
     /// Waits until the API server has answered the first list, if only with a refusal.
@@ -207,6 +214,10 @@ async fn run<T: Kept>(
                 }
             },
         }
+        let failing = failures.lasting().map(str::to_owned);
+        if shared.state.read().unwrap_or_else(PoisonError::into_inner).failing != failing {
+            shared.change(|state| state.failing = failing);
+        }
     }
 }
 
@@ -258,10 +269,15 @@ fn take<T: Kept>(event: Event<T::Object>, shared: &Shared<T>, listing: &mut Stat
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use k8s_openapi::api::core::v1::ConfigMap;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+    use serde_json::json;
 
     use super::*;
+    use crate::fake_api;
+    use crate::health::Health;
 
     struct Map {
         owner: Option<String>,
@@ -302,6 +318,28 @@ mod tests {
         let listed = after(vec![Event::Init, Event::InitApply(map("a", None)), Event::InitDone]);
         assert!(listed.listed(patience).await.is_ok());
         assert!(listed.get("a").is_some() && listed.get("b").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_has_failed_for_a_minute_says_so_until_it_works_again() {
+        let refused = Arc::new(AtomicBool::new(false));
+        let asked_for = refused.clone();
+        let client = fake_api::client(move |_| match asked_for.load(Ordering::Relaxed) {
+            true => fake_api::refusal(403, "Forbidden", "configmaps is forbidden"),
+            false => Some((200, json!({"metadata": {"resourceVersion": "1"}, "items": []}))),
+        });
+        let (api, part) = (Api::namespaced(client, "serving"), Health::new().part("maps", Duration::MAX));
+        let maps: Collection<Map> = Collection::watch(api, Watched::new("configmaps", "serving"), part, Metrics::new(), |_| {});
+        assert!(maps.listed(Duration::from_secs(1)).await.is_ok());
+        let after = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        after(400).await;
+        assert_eq!(maps.failing(), None);
+        refused.store(true, Ordering::Relaxed);
+        after(400).await;
+        assert_eq!(maps.failing().as_deref(), Some("configmaps is forbidden"));
+        refused.store(false, Ordering::Relaxed);
+        after(200).await;
+        assert_eq!(maps.failing(), None);
     }
 
     #[test]

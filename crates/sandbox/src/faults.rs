@@ -11,7 +11,8 @@ use crate::request::{Ask, Subresource, Verb};
 pub enum Fault {
     /// 409: the object has been modified. Nothing is done.
     Conflict,
-    /// 410: the version is too old. A watch says so in its first event, as the API server does; another request is answered so.
+    /// 410: the version is too old. A watch says so in its first event, as the API server does; another request is answered so, and
+    /// nothing is done.
     Gone,
     /// 429, to be asked again after so many seconds. Nothing is done.
     TooManyRequests {
@@ -45,6 +46,7 @@ pub struct On {
     resource: Option<String>,
     subresource: Option<String>,
     name: Option<String>,
+    agent: Option<String>,
 }
 
 impl On {
@@ -78,16 +80,27 @@ impl On {
         Self { name: Some(pattern.to_owned()), ..self }
     }
 
-    fn matches(&self, ask: &Ask) -> bool {
+    /// Those of the client of this name, or, with `*` at its end, of one whose name begins so.
+    #[must_use]
+    pub fn agent(self, pattern: &str) -> Self {
+        Self { agent: Some(pattern.to_owned()), ..self }
+    }
+
+    fn matches(&self, ask: &Ask, agent: &str) -> bool {
         let subresource = ask.subresource.map(Subresource::as_str).unwrap_or_default();
         let name = ask.name.as_deref().unwrap_or_default();
         self.verb.is_none_or(|verb| verb == ask.verb)
             && self.resource.as_deref().is_none_or(|resource| resource == ask.resource.plural)
             && self.subresource.as_deref().is_none_or(|wanted| wanted == subresource)
-            && self.name.as_deref().is_none_or(|pattern| match pattern.strip_suffix('*') {
-                Some(start) => name.starts_with(start),
-                None => name == pattern,
-            })
+            && self.name.as_deref().is_none_or(|pattern| fits(pattern, name))
+            && self.agent.as_deref().is_none_or(|pattern| fits(pattern, agent))
+    }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
     }
 }
 
@@ -119,9 +132,9 @@ impl Faults {
     }
 
     /// What goes wrong with this request.
-    pub(crate) fn take(&self, ask: &Ask) -> Option<Fault> {
+    pub(crate) fn take(&self, ask: &Ask, agent: &str) -> Option<Fault> {
         let mut armed = self.lock();
-        let found = armed.iter().position(|armed| armed.left > 0 && armed.on.matches(ask))?;
+        let found = armed.iter().position(|armed| armed.left > 0 && armed.on.matches(ask, agent))?;
         let one = &mut armed[found];
         one.left -= 1;
         let fault = one.fault;
@@ -154,11 +167,13 @@ mod tests {
         let read = ask(Method::GET, "/apis/apps/v1/namespaces/a/deployments/fleet-1");
         faults.arm(On::any().verb(Verb::Patch).resource("deployments").subresource("scale").name("fleet-*"), Fault::Conflict, 2);
         faults.arm(On::any(), Fault::Hang, 1);
-        assert_eq!((faults.take(&scale), faults.take(&read)), (Some(Fault::Conflict), Some(Fault::Hang)));
-        assert_eq!((faults.take(&read), faults.left()), (None, 1));
-        assert_eq!((faults.take(&scale), faults.take(&scale)), (Some(Fault::Conflict), None));
+        assert_eq!((faults.take(&scale, "a-1"), faults.take(&read, "a-1")), (Some(Fault::Conflict), Some(Fault::Hang)));
+        assert_eq!((faults.take(&read, "a-1"), faults.left()), (None, 1));
+        assert_eq!((faults.take(&scale, "a-1"), faults.take(&scale, "a-1")), (Some(Fault::Conflict), None));
         faults.arm(On::any().name("fleet"), Fault::Hang, 1);
-        assert_eq!(faults.take(&read), None);
+        assert_eq!(faults.take(&read, "a-1"), None);
+        faults.arm(On::any().agent("b*"), Fault::Hang, 1);
+        assert_eq!((faults.take(&read, "a-1"), faults.take(&read, "b-1")), (None, Some(Fault::Hang)));
         faults.disarm();
         assert_eq!(faults.left(), 0);
     }

@@ -1,8 +1,9 @@
 //! A Kubernetes API in one process: for the demo, and for tests of the operator with faults on demand.
 //!
 //! It is a stand-in, not a product: as small as can be while our operator and `kubectl` work against it. [`Sandbox`] is the API,
-//! offered in memory ([`Sandbox::client`], for tests in paused time) and over HTTP ([`Sandbox::serve`], without TLS or authentication,
-//! for loopback only). [`Controllers`] makes pods of Deployments, in steps, and lets them live as a [`Life`] says. [`Faults`] lets
+//! offered in memory ([`Sandbox::client`] and [`Sandbox::client_as`], for tests in paused time) and over HTTP ([`Sandbox::serve`],
+//! without TLS or authentication, for loopback only and not for pages in a browser). Who asked what, and what changed by it, is in
+//! [`Sandbox::calls`] and [`Sandbox::changes_since`]. [`Controllers`] makes pods of Deployments, in steps, and lets them live as a [`Life`] says. [`Faults`] lets
 //! requests go wrong. Everything is deterministic: UIDs, names and versions follow from the order of the requests.
 //!
 //! # What is served
@@ -34,6 +35,7 @@
 
 mod api;
 mod builtin;
+mod client;
 mod controllers;
 mod delete;
 mod discovery;
@@ -64,6 +66,6 @@ mod write;
 pub use controllers::{Controllers, Life, PodView, Stage, after};
 pub use faults::{Fault, Faults, On};
 pub use http::kubeconfig;
-pub use journal::Call;
+pub use journal::{Call, Change};
 pub use request::Verb;
 pub use sandbox::Sandbox;

@@ -118,6 +118,10 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
+    pub(crate) fn forbidden(why: &str) -> Self {
+        Self::new(403, "Forbidden", why)
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }

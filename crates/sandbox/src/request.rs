@@ -93,8 +93,12 @@ impl Request {
 
     /// In whose name a change is made.
     pub(crate) fn field_manager(&self) -> String {
-        let agent = self.user_agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
-        self.param("fieldManager").unwrap_or(agent).to_owned()
+        self.param("fieldManager").unwrap_or(self.agent()).to_owned()
+    }
+
+    /// Who asks.
+    pub(crate) fn agent(&self) -> &str {
+        self.user_agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown")
     }
 
     /// The body as JSON. Under the content type of YAML, kubectl and kube-rs send JSON, too.

@@ -1,25 +1,23 @@
 //! The API as something that can be asked: in memory or over HTTP.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Request as HttpRequest, Response, StatusCode, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use futures::Stream;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::api::{Answer, Api};
 use crate::faults::{Fault, Faults};
-use crate::journal::Call;
+use crate::journal::{Call, Change};
 use crate::refusal::Refusal;
-use crate::request::{Ask, Request};
+use crate::request::{Ask, Request, Verb};
 use crate::watch::Watch;
 
 /// How often a watch that asks for bookmarks gets one.
@@ -104,25 +102,16 @@ impl Sandbox {
         self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
+    /// What has changed since this version, 0 being the beginning; `None` if some of it is forgotten.
+    #[must_use]
+    pub fn changes_since(&self, version: u64) -> Option<Vec<Change>> {
+        Some(self.lock().store.since(version)?.map(Change::of).collect())
+    }
+
     /// Moves with each change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
-    }
-
-    /// A client of it in memory, without sockets, so that time can be paused. Its default namespace is `default`.
-    #[must_use]
-    pub fn client(&self) -> Client {
-        let sandbox = self.clone();
-        let service = tower::service_fn(move |request: HttpRequest<kube::client::Body>| {
-            let sandbox = sandbox.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.unwrap_or_default().to_vec();
-                Ok::<_, Infallible>(sandbox.handle(Request::new(head.method, &head.uri, &head.headers, body)).await)
-            }
-        });
-        Client::new(service, "default")
     }
 
     /// Works on the objects themselves.
@@ -138,22 +127,31 @@ impl Sandbox {
     /// Answers a request, or lets it go wrong.
     pub(crate) async fn handle(&self, mut request: Request) -> Response<Body> {
         let ask = request.ask().and_then(Result::ok);
-        let fault = ask.as_ref().and_then(|ask| self.shared.faults.take(ask));
+        let fault = ask.as_ref().and_then(|ask| self.shared.faults.take(ask, request.agent()));
         let mut cut_after = None;
         match (fault, &ask) {
-            (Some(Fault::Hang), _) => pending().await,
+            (Some(Fault::Hang), _) => {
+                self.record(ask.as_ref(), &request, 0, self.version());
+                pending().await
+            }
             (Some(Fault::Slow(time)), _) => sleep(time).await,
             (Some(Fault::CutWatch { after }), _) => cut_after = Some(after),
             (Some(Fault::StaleList { behind }), _) => self.make_stale(&mut request, behind),
             (Some(fault), Some(ask)) => {
+                let before = self.version();
                 if let Some(answer) = self.fails(fault, ask, &request) {
-                    return self.response(Some(ask), &request, answer, None);
+                    return self.response(Some(ask), &request, answer, before, None);
                 }
             }
             _ => {}
         }
+        let before = self.version();
         let answer = self.with(|api, now| api.respond(&request, now));
-        self.response(ask.as_ref(), &request, answer, cut_after)
+        self.response(ask.as_ref(), &request, answer, before, cut_after)
+    }
+
+    fn version(&self) -> u64 {
+        self.lock().store.version()
     }
 
     /// The answer of a request that goes wrong at once.
@@ -169,14 +167,13 @@ impl Sandbox {
             }
             Fault::Gone => {
                 let refusal = self.with(|api, _| Refusal::too_old(1, api.store.version()));
-                let answer = self.with(|api, now| api.respond(request, now));
-                return Some(match answer {
-                    Answer::Watch(mut watch) => {
-                        watch.fail(&refusal);
-                        Answer::Watch(watch)
-                    }
-                    _ => refusal.into(),
-                });
+                if ask.verb == Verb::Watch
+                    && let Answer::Watch(mut watch) = self.with(|api, now| api.respond(request, now))
+                {
+                    watch.fail(&refusal);
+                    return Some(Answer::Watch(watch));
+                }
+                refusal
             }
             Fault::Hang | Fault::Slow(_) | Fault::CutWatch { .. } | Fault::StaleList { .. } => return None,
         };
@@ -189,7 +186,7 @@ impl Sandbox {
         request.set_param("resourceVersionMatch", "Exact".to_owned());
     }
 
-    fn response(&self, ask: Option<&Ask>, request: &Request, answer: Answer, cut_after: Option<Duration>) -> Response<Body> {
+    fn response(&self, ask: Option<&Ask>, request: &Request, answer: Answer, before: u64, cut_after: Option<Duration>) -> Response<Body> {
         let (code, body, retry_after) = match answer {
             Answer::Object(code, object) => {
                 let retry = object["details"]["retryAfterSeconds"].as_u64().filter(|_| code == 429);
@@ -198,7 +195,7 @@ impl Sandbox {
             Answer::Text(code, text) => (code, Body::from(text), None),
             Answer::Watch(watch) => (200, Body::from_stream(self.clone().stream(*watch, cut_after)), None),
         };
-        self.record(ask, request, code);
+        self.record(ask, request, code, before);
         let mut response = Response::new(body);
         *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -208,13 +205,14 @@ impl Sandbox {
         response
     }
 
-    fn record(&self, ask: Option<&Ask>, request: &Request, code: u16) {
+    fn record(&self, ask: Option<&Ask>, request: &Request, code: u16, before: u64) {
         let Some(ask) = ask else { return };
+        let call = Call::new(ask, request, self.now(), code, before..self.version());
         let mut calls = self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() == CALLS {
             calls.pop_front();
         }
-        calls.push_back(Call::new(ask, request.field_manager(), self.now(), code));
+        calls.push_back(call);
     }
 
     fn lock(&self) -> MutexGuard<'_, Api> {
