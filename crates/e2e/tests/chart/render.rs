@@ -1,0 +1,173 @@
+//! What the chart renders, without a cluster.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, HELMS};
+use crate::objects::{arguments, container, identity, objects, of_kind, the};
+
+/// Every switch at its other side.
+pub const EVERYTHING: &str = "crates/e2e/fixtures/chart-everything.yaml";
+
+/// Values that have to render, as Helm's flags.
+fn matrix() -> Vec<Vec<String>> {
+    let mut matrix = vec![vec![], vec![format!("--values={EVERYTHING}")]];
+    for set in [
+        "manager.enabled=false",
+        "manager.replicas=3,podDisruptionBudget.enabled=true,podDisruptionBudget.maxUnavailable=50%",
+        "rbac.namespaced=true,rbac.helpers.enabled=true,crd.enabled=false",
+        "metrics.enabled=false,prometheus.enabled=true,networkPolicy.enabled=true,certManager.enabled=true",
+        "metrics.secure=false,prometheus.enabled=true",
+        "metrics.certSecret=mine,certManager.enabled=true,prometheus.enabled=true",
+        "certManager.enabled=true,certManager.issuerRef.kind=ClusterIssuer,certManager.issuerRef.name=mine",
+        "serviceAccount.enabled=false,rbac.credentials.enabled=false,crd.keep=false",
+        "global.of=a-parent-chart",
+    ] {
+        matrix.push(vec![format!("--set={set}")]);
+    }
+    matrix
+}
+
+fn render(helm: &Client, set: &str) -> Vec<Value> {
+    objects(&helm.template(&[&format!("--set={set}")]).unwrap())
+}
+
+#[test]
+fn every_combination_lints_and_renders_the_same_with_each_helm() {
+    let (Some(three), Some(four)) = (Client::new(HELMS[0]), Client::new(HELMS[1])) else { return };
+    for values in matrix() {
+        let lint = ["lint", "--strict", "dist/chart"].map(str::to_owned);
+        let rendered = [&three, &four].map(|helm| {
+            let said = helm.run(lint.iter().chain(&values)).unwrap_or_else(|error| panic!("{values:?}: {error}"));
+            assert!(!said.contains("[WARNING]") && !said.contains("[ERROR]"), "{values:?}: {said}");
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            objects(&helm.template(&values).unwrap_or_else(|error| panic!("{values:?}: {error}")))
+        });
+        let names: Vec<String> = rendered[0].iter().map(identity).collect();
+        let mut unique = names.clone();
+        unique.dedup();
+        assert_eq!(names, unique, "{values:?}: objects with the same name");
+        assert_eq!(rendered[0], rendered[1], "{values:?}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_exist_or_is_of_another_type_is_refused() {
+    for helm in HELMS.iter().filter_map(|name| Client::new(name)) {
+        for (set, words) in [
+            ("manger.replicas=2", "manger"),
+            ("manager.replica=2", "replica"),
+            ("manager.replicas=two", "/manager/replicas"),
+            ("manager.image.pullPolicy=Sometimes", "pullPolicy"),
+            ("metrics.port=0", "/metrics/port"),
+            ("prometheus.interval=often", "/prometheus/interval"),
+            ("rbac.namespaced=true,externalMetrics.enabled=true", "an API of the whole cluster"),
+            ("manager.replicas=2,externalMetrics.enabled=true", "takes manager.replicas=1"),
+        ] {
+            let refusal = helm.template(&[&format!("--set={set}")]).unwrap_err();
+            assert!(refusal.contains(words), "{set}: {refusal}");
+        }
+    }
+}
+
+#[test]
+fn the_image_follows_the_version_of_the_chart_unless_it_is_told_otherwise() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    let version = env!("CARGO_PKG_VERSION");
+    for (set, image) in [
+        ("manager.image.tag=", format!("4pdosc/llm-operator:{version}")),
+        ("manager.image.tag=9.9.1", "4pdosc/llm-operator:9.9.1".to_owned()),
+        ("manager.image.repository=registry:5000/a", format!("registry:5000/a:{version}")),
+        ("manager.image.repository=a@sha256:b,manager.image.tag=v9", "a@sha256:b".to_owned()),
+    ] {
+        assert_eq!(container(&render(&helm, set))["image"], image, "{set}");
+    }
+}
+
+#[test]
+fn the_pod_names_an_account_that_exists() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    for (set, account, made) in [
+        ("serviceAccount.enabled=true", "llm-llmscaleoperator-controller-manager", 1),
+        ("serviceAccount.name=mine", "mine", 1),
+        ("serviceAccount.enabled=false", "default", 0),
+        ("serviceAccount.enabled=false,serviceAccount.name=theirs", "theirs", 0),
+    ] {
+        let objects = render(&helm, set);
+        assert_eq!(the(&objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"], account, "{set}");
+        assert_eq!(of_kind(&objects, "ServiceAccount").len(), made, "{set}");
+        for binding in of_kind(&objects, "ClusterRoleBinding").into_iter().chain(of_kind(&objects, "RoleBinding")) {
+            assert_eq!(binding["subjects"][0]["name"], account, "{set}");
+        }
+    }
+}
+
+#[test]
+fn releases_in_one_namespace_keep_apart_and_long_names_keep_their_ends() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    let [mine, other] = ["llm", "other"].map(|release| objects(&helm.template_as(release, &[]).unwrap()));
+    let selector = |objects: &[Value]| the(objects, "Deployment")["spec"]["selector"].clone();
+    assert_ne!(selector(&mine), selector(&other));
+    let long = render(&helm, &format!("fullnameOverride={}", "x".repeat(63)));
+    for object in &long {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        assert!(name.len() <= 63 || object["kind"] == "CustomResourceDefinition", "{name}");
+    }
+    assert!(the(&long, "Deployment")["metadata"]["name"].as_str().unwrap().ends_with("-controller-manager"));
+}
+
+#[test]
+fn a_certificate_is_mounted_whoever_issues_it_and_prometheus_verifies_it() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    for (set, secret) in [
+        ("certManager.enabled=true", "llm-llmscaleoperator-metrics-server-cert"),
+        ("metrics.certSecret=mine,certManager.enabled=true", "mine"),
+    ] {
+        let objects = render(&helm, &format!("{set},prometheus.enabled=true"));
+        assert!(arguments(&objects).contains(&"--metrics-cert-path=/etc/llmscaler/metrics-certs".to_owned()), "{set}");
+        let pod = &the(&objects, "Deployment")["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["secret"]["secretName"], secret, "{set}");
+        let tls = &the(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
+        assert_eq!(tls["ca"]["secret"]["name"], secret, "{set}");
+        assert_eq!(tls["insecureSkipVerify"], json!(null), "{set}");
+        for certificate in of_kind(&objects, "Certificate") {
+            assert_eq!(certificate["spec"]["secretName"], secret);
+            assert!(certificate["spec"]["dnsNames"].as_array().unwrap().contains(&tls["serverName"]));
+        }
+    }
+}
+
+#[test]
+fn namespaced_rights_end_at_the_namespace() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    let objects = render(&helm, "rbac.namespaced=true,rbac.helpers.enabled=true");
+    assert!(arguments(&objects).contains(&"--watch-namespace=scaling".to_owned()));
+    for object in objects.iter().filter(|object| object["apiVersion"] == "rbac.authorization.k8s.io/v1") {
+        assert!(["Role", "RoleBinding"].map(Into::into).contains(&object["kind"]), "{object}");
+        assert_eq!(object["metadata"]["namespace"], "scaling", "{object}");
+        assert!(object["kind"] != "RoleBinding" || object["roleRef"]["kind"] == "Role", "{object}");
+    }
+}
+
+#[test]
+fn credentials_are_read_where_they_are_allowed_to_be() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    let bindings = |set: &str| {
+        let objects = render(&helm, set);
+        let of_credentials = |object: &&Value| {
+            object["kind"].as_str().is_some_and(|kind| kind.ends_with("Binding"))
+                && object["roleRef"]["name"].as_str().is_some_and(|name| name.ends_with("-credentials-role"))
+        };
+        let found: Vec<String> = objects.iter().filter(of_credentials).map(identity).collect();
+        let elsewhere = objects.iter().filter(|object| object["rules"].as_array().is_some());
+        let elsewhere = elsewhere.filter(|role| !role["metadata"]["name"].as_str().unwrap().ends_with("-credentials-role"));
+        for role in elsewhere {
+            assert!(!role["rules"].to_string().contains("secrets"), "{role}");
+        }
+        found
+    };
+    let name = "llm-llmscaleoperator-credentials-role";
+    assert_eq!(bindings("rbac.credentials.enabled=true"), [format!("ClusterRoleBinding - {name}")]);
+    assert_eq!(bindings("rbac.credentials.enabled=false"), [""; 0]);
+    let some = bindings("rbac.credentials.namespaces={a,b}");
+    assert_eq!(some, [format!("RoleBinding a {name}"), format!("RoleBinding b {name}")]);
+}
