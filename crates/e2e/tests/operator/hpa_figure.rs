@@ -38,6 +38,7 @@ async fn times(ns: &Namespace, change: impl Fn(i64)) -> Vec<Duration> {
     times
 }
 
+#[allow(clippy::print_stderr, reason = "the figure is for people")]
 fn said(who: &str, times: &[Duration]) {
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64();
     eprintln!("{who}: median {:.2} s, p90 {:.2} s, longest {:.2} s", at(0.5), at(0.9), at(1.0));
