@@ -1,21 +1,34 @@
-//! Generates the files that are derived from code.
+//! Generates the files that are derived from code, and the page of results.
 //!
-//! `cargo run -p xtask -- generate` writes them; `cargo run -p xtask -- check` fails when a committed one differs.
+//! `cargo run -p xtask -- generate` writes the files; `cargo run -p xtask -- check` fails when a committed one differs.
+//! `cargo run --release -p xtask -- results` simulates every policy on every workload, some twenty minutes, and writes docs/results.md.
 
 mod generated;
+mod results;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use clap::Parser;
 use generated::FILES;
 
+/// What a contributor runs.
+#[derive(Debug, Parser)]
+enum Task {
+    /// Write the files that are derived from code
+    Generate,
+    /// Fail when a committed one differs
+    Check,
+    /// Simulate every policy on every workload and write docs/results.md with its pictures
+    Results(results::Arguments),
+}
+
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    match (arguments.next().as_deref(), arguments.next()) {
-        (Some("generate"), None) => generate(),
-        (Some("check"), None) => check(),
-        _ => bail!("usage: cargo run -p xtask -- generate | check"),
+    match Task::parse() {
+        Task::Generate => generate(),
+        Task::Check => check(),
+        Task::Results(arguments) => results::write(&arguments, &in_repository("")),
     }
 }
 

@@ -16,7 +16,7 @@ use llmscaler_simulator::metrics::Histograms;
 use llmscaler_simulator::report::{Comparison, Setting, page, table};
 
 use self::contest::{Contest, Entry};
-use self::fleet::FleetArguments;
+use self::fleet::{FleetArguments, Told};
 use self::traffic::TrafficArguments;
 use crate::failure::Failure;
 
@@ -90,8 +90,9 @@ fn compare(arguments: &SimulateArguments) -> Result<Comparison, Failure> {
     let workload = arguments.traffic.workload()?;
     let scenario = arguments.fleet.scenario(workload)?;
     let seeds = &arguments.seeds.0;
-    let mut entries = entries(arguments, &scenario)?;
-    let mut contest = Contest::new(arguments.threads, arguments.objective);
+    let told = arguments.fleet.told()?;
+    let mut entries = entries(arguments, &scenario, told)?;
+    let mut contest = Contest::new(arguments.threads, arguments.objective, told);
     let mut tunings = Vec::new();
     for tunable in &arguments.tune {
         let on = match &arguments.tune_on {
@@ -111,28 +112,29 @@ fn compare(arguments: &SimulateArguments) -> Result<Comparison, Failure> {
         entries.push(best);
     }
     let (runs, bound) = contest.run(&scenario, &entries, seeds)?;
-    Ok(Comparison::new(setting(arguments, &scenario), runs, bound, tunings))
+    Ok(Comparison::new(setting(arguments, &scenario, told), runs, bound, tunings))
 }
 
 /// What is compared where nothing is named: our laws, the peers that people run, a fixed fleet, and foresight.
 const USUAL: [&str; 7] = ["headroom", "seed", "in-flight:32", "keda", "hpa-kv", "static:peak", "clairvoyant"];
 
-fn entries(arguments: &SimulateArguments, scenario: &Scenario) -> Result<Vec<Entry>, Failure> {
+fn entries(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Result<Vec<Entry>, Failure> {
     let named: Vec<&str> = arguments.policies.iter().map(String::as_str).collect();
     let names = if named.is_empty() { USUAL.to_vec() } else { named };
-    let mut entries: Vec<Entry> = names.into_iter().map(|name| Entry::named(name, scenario)).collect::<Result<_, _>>()?;
+    let mut entries: Vec<Entry> = names.into_iter().map(|name| Entry::named(name, scenario, told)).collect::<Result<_, _>>()?;
     for file in &arguments.scalers {
         entries.push(Entry::scaler(scaler::read(file, &arguments.fleet)?));
     }
     Ok(entries)
 }
 
-fn setting(arguments: &SimulateArguments, scenario: &Scenario) -> Setting {
+fn setting(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Setting {
     let Scenario { workload, profile, fleet, pipeline } = scenario;
     let histograms = match pipeline.histograms {
         Histograms::Ideal => "ideal: exact at the moment of the question",
         Histograms::Real => "real: scraped every 5 s, in the buckets of vLLM and the router",
     };
+    let gateway = if pipeline.gateway { "" } else { "; no gateway counts arrivals" };
     let missing = if pipeline.missing > 0.0 {
         format!("; each group missing at {} % of the moments", pipeline.missing * 100.0)
     } else {
@@ -144,13 +146,13 @@ fn setting(arguments: &SimulateArguments, scenario: &Scenario) -> Setting {
         workload: workload.name.clone(),
         description: workload.shape.to_string(),
         profile: profile.name.clone(),
-        profile_title: profile.title.clone(),
+        profile_title: format!("{}{}", profile.title, told.in_words(profile)),
         profile_fit: profile.fit.clone(),
         gpus_per_replica: profile.gpus,
         warmup: arguments.fleet.warmup_in_words(fleet.warmup),
         warmup_seconds: fleet.warmup.median,
         router: fleet::router_in_words(fleet.router).to_owned(),
-        metrics: format!("{histograms}{missing}"),
+        metrics: format!("{histograms}{gateway}{missing}"),
         promised: workload.promised,
         min: workload.bounds.min.get(),
         max: workload.bounds.max.get(),

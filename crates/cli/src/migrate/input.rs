@@ -146,3 +146,65 @@ pub fn nothing() -> Invalid {
     let kinds: Vec<&str> = KINDS.iter().filter(|(kind, ..)| *kind != Kind::TriggerAuthentication).map(|(_, _, _, kind, _)| *kind).collect();
     Invalid { field: String::new(), message: format!("there is no autoscaler in it; write a {}", kinds.join(", a ")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::PostParams;
+    use llmscaler_sandbox::Sandbox;
+    use serde_json::json;
+
+    use super::*;
+
+    fn hpa(name: &str, owners: Value) -> HorizontalPodAutoscaler {
+        let spec = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "maxReplicas": 3});
+        serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}, "spec": spec})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_cluster_is_asked_for_every_kind_and_may_lack_some() {
+        let client = Sandbox::new().unwrap().client();
+        for name in ["serving", "other"] {
+            let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        }
+        let owner = json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "chat", "uid": "u"}]);
+        for (namespace, object) in
+            [("serving", hpa("web", json!([]))), ("serving", hpa("keda-hpa-chat", owner)), ("other", hpa("b", json!([])))]
+        {
+            let api: Api<HorizontalPodAutoscaler> = Api::namespaced(client.clone(), namespace);
+            api.create(&PostParams::default(), &object).await.unwrap();
+        }
+        let here = cluster(&Cluster { client: client.clone(), namespace: Some("serving".to_owned()) }).await.unwrap();
+        let [(Kind::HorizontalPodAutoscaler, web)] = here.objects.as_slice() else { panic!("{here:?}") };
+        assert_eq!(
+            (&web["metadata"]["name"], &web["apiVersion"], &web["kind"]),
+            (&json!("web"), &json!("autoscaling/v2"), &json!("HorizontalPodAutoscaler"))
+        );
+        assert!(here.notes.iter().any(|note| note.contains("keda-hpa-chat is made by ScaledObject chat")), "{:?}", here.notes);
+        assert!(
+            here.notes.iter().any(|note| note.contains("the cluster has no kind ScaledObject of keda.sh/v1alpha1")),
+            "{:?}",
+            here.notes
+        );
+        let everywhere = cluster(&Cluster { client, namespace: None }).await.unwrap();
+        assert_eq!(everywhere.objects.len(), 2);
+    }
+
+    #[test]
+    fn lists_are_opened_and_strangers_noted() {
+        let mut input = Input::default();
+        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a"}});
+        let job = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob", "metadata": {"name": "b"}});
+        let old = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "c"}});
+        input.add(json!({"apiVersion": "v1", "kind": "List", "items": [scaled, {"kind": "ServiceList", "items": [job]}, old]}));
+        assert_eq!(input.objects.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [Kind::ScaledObject]);
+        assert!(
+            input.notes[0].starts_with("ScaledJob b of keda.sh/v1alpha1")
+                && input.notes[1].starts_with("HorizontalPodAutoscaler c of autoscaling/v1"),
+            "{:?}",
+            input.notes
+        );
+    }
+}

@@ -13,6 +13,7 @@ use llmscaler_simulator::outcome::Outcome;
 use llmscaler_simulator::policy::{Fixed, Policy, Setting, named};
 use llmscaler_simulator::report::{Bound, Kind, Point};
 
+use super::fleet::Told;
 use super::scaler::Simulated;
 use crate::failure::Failure;
 
@@ -45,13 +46,13 @@ pub type Results = (Vec<(Kind, Vec<Outcome>)>, Bound);
 
 impl Entry {
     /// The policy of this name and these settings.
-    pub fn named(text: &str, scenario: &Scenario) -> Result<Self, Failure> {
+    pub fn named(text: &str, scenario: &Scenario, told: Told) -> Result<Self, Failure> {
         match text {
             "clairvoyant" => return Ok(Self { kind: Kind::Clairvoyant, recipe: Recipe::Clairvoyant }),
             "static:peak" => return Ok(Self { kind: Kind::Fixed, recipe: Recipe::Peak }),
             _ => {}
         }
-        let policy = named(text, &knows(scenario)).map_err(|error| Failure::Simulation(format!("--policy {error}")))?;
+        let policy = named(text, &knows(scenario, told)).map_err(|error| Failure::Simulation(format!("--policy {error}")))?;
         if let Some(count) = text.strip_prefix("static:").and_then(|count| count.parse().ok()) {
             return Ok(Self { kind: Kind::Fixed, recipe: Recipe::Fixed(count) });
         }
@@ -71,10 +72,10 @@ impl Entry {
     }
 
     /// One run; the clairvoyant has its own way.
-    fn run(&self, scenario: &Scenario, peak: u32, seed: u64) -> Option<Outcome> {
+    fn run(&self, scenario: &Scenario, told: Told, peak: u32, seed: u64) -> Option<Outcome> {
         Some(match &self.recipe {
             Recipe::Named(text) => {
-                let mut policy: Box<dyn Policy> = named(text, &knows(scenario)).ok()?;
+                let mut policy: Box<dyn Policy> = named(text, &knows(scenario, told)).ok()?;
                 scenario.run(policy.as_mut(), seed)
             }
             Recipe::Scaler(scaler) => {
@@ -100,9 +101,9 @@ fn fixed(scenario: &Scenario, count: u32, seed: u64) -> Outcome {
 }
 
 /// What a policy is told.
-fn knows(scenario: &Scenario) -> Setting {
+fn knows(scenario: &Scenario, told: Told) -> Setting {
     let workload = &scenario.workload;
-    Setting { promised: workload.promised, bounds: workload.bounds, costs: scenario.profile.costs, profile_given: true }
+    Setting { promised: workload.promised, bounds: workload.bounds, costs: told.profile.costs, profile_given: told.given }
 }
 
 /// What foresight made of a seed.
@@ -126,18 +127,24 @@ impl Foreseen {
 pub struct Contest {
     threads: usize,
     objective: f64,
+    told: Told,
 }
 
 impl Contest {
     /// With as many threads as there are cores unless `threads` says otherwise.
-    pub fn new(threads: Option<u16>, objective: f64) -> Self {
+    pub fn new(threads: Option<u16>, objective: f64, told: Told) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self { threads: threads.map_or_else(cores, usize::from), objective }
+        Self { threads: threads.map_or_else(cores, usize::from), objective, told }
     }
 
     /// The share of requests to be in time.
     pub fn objective(&self) -> f64 {
         self.objective
+    }
+
+    /// What policies are told of the engine.
+    pub fn told(&self) -> Told {
+        self.told
     }
 
     /// Every entry with every seed.
@@ -151,7 +158,7 @@ impl Contest {
             .filter(|entry| entry.kind != Kind::Clairvoyant)
             .flat_map(|entry| seeds.iter().map(move |seed| (entry, *seed)))
             .collect();
-        let mut outcomes = self.each("policies", &pairs, |(entry, seed)| entry.run(scenario, peak, *seed)).into_iter();
+        let mut outcomes = self.each("policies", &pairs, |(entry, seed)| entry.run(scenario, self.told, peak, *seed)).into_iter();
         let mut runs = Vec::new();
         for entry in entries {
             let of_entry: Option<Vec<Outcome>> = if entry.kind == Kind::Clairvoyant {

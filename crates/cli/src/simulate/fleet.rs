@@ -12,9 +12,12 @@ use crate::failure::Failure;
 /// Arguments about the fleet.
 #[derive(Debug, Args)]
 pub struct FleetArguments {
-    /// The engine: model and hardware; --list tells them all
-    #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, help_heading = "Fleet")]
-    profile: String,
+    /// The engine that policies are told of, as `slo.profile` does: model and hardware; --list tells them all
+    #[arg(long, value_name = "NAME", help_heading = "Fleet")]
+    profile: Option<String>,
+    /// The engine that it really is; that of --profile unless given. Without --profile policies have what stands in where none is named
+    #[arg(long, value_name = "NAME", help_heading = "Fleet")]
+    engine: Option<String>,
     /// Fewest replicas; the workload's own, or 1, unless given
     #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]
     min: Option<u32>,
@@ -51,6 +54,9 @@ pub struct FleetArguments {
     /// Probability that a group of metrics is missing at a moment
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Metrics", value_parser = number(0.0, 1.0))]
     missing: f64,
+    /// There is no gateway that counts arrivals: they are known from what replicas have finished and hold
+    #[arg(long, help_heading = "Metrics")]
+    no_gateway: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,11 +80,8 @@ enum HistogramsName {
 impl FleetArguments {
     /// The workload on this fleet.
     pub fn scenario(&self, mut workload: Workload) -> Result<Scenario, Failure> {
-        let profile = Profile::named(&self.profile).ok_or_else(|| {
-            let known: Vec<&str> = Profile::all().iter().map(|profile| profile.name.as_str()).collect();
-            let meant = suggestion(&self.profile, &known);
-            Failure::Simulation(format!("there is no profile {}{meant}; known are {}", self.profile, known.join(", ")))
-        })?;
+        let name = self.engine.as_deref().or(self.profile.as_deref()).unwrap_or(Profile::DEFAULT);
+        let profile = profile(name)?;
         workload.bounds = self.bounds_or(workload.bounds);
         let Bounds { min, max } = workload.bounds;
         if min > max {
@@ -106,8 +109,15 @@ impl FleetArguments {
             HistogramsName::Ideal => Histograms::Ideal,
             HistogramsName::Real => Histograms::Real,
         };
-        let pipeline = PipelineSettings { missing: self.missing, histograms, ..PipelineSettings::default() };
+        let pipeline = PipelineSettings { missing: self.missing, histograms, gateway: !self.no_gateway, ..PipelineSettings::default() };
         Ok(Scenario { workload, profile: profile.clone(), fleet, pipeline })
+    }
+
+    /// What policies are told of the engine.
+    pub fn told(&self) -> Result<Told, Failure> {
+        let name = self.profile.as_deref().unwrap_or(Profile::DEFAULT);
+        let given = self.profile.is_some() || self.engine.is_none();
+        Ok(Told { profile: profile(name)?, given })
     }
 
     /// These bounds where the arguments have none.
@@ -121,6 +131,34 @@ impl FleetArguments {
         let failing = if self.start_failures > 0.0 { format!(", {} % never", self.start_failures * 100.0) } else { String::new() };
         format!("{} s{spread}{failing}", warmup.median)
     }
+}
+
+/// What policies are told of the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// A profile.
+    pub profile: &'static Profile,
+    /// Whether it was named, or only stands in.
+    pub given: bool,
+}
+
+impl Told {
+    /// It for people, where it is not the engine itself.
+    pub fn in_words(self, engine: &Profile) -> String {
+        match self {
+            Self { profile, .. } if profile == engine => String::new(),
+            Self { given: true, profile } => format!("; policies are told that it is {}", profile.name),
+            Self { given: false, profile } => format!("; policies are told nothing and have {} stand in", profile.name),
+        }
+    }
+}
+
+fn profile(name: &str) -> Result<&'static Profile, Failure> {
+    Profile::named(name).ok_or_else(|| {
+        let known: Vec<&str> = Profile::all().iter().map(|profile| profile.name.as_str()).collect();
+        let meant = suggestion(name, &known);
+        Failure::Simulation(format!("there is no profile {name}{meant}; known are {}", known.join(", ")))
+    })
 }
 
 /// The router for people.

@@ -6,6 +6,7 @@ use llmscaler_simulator::outcome::Outcome;
 use llmscaler_simulator::report::{Candidate, Point, Summary, Tuning};
 
 use super::contest::{Contest, Entry};
+use super::fleet::Told;
 use crate::failure::Failure;
 
 /// A policy with settings to search.
@@ -65,13 +66,14 @@ impl Tunable {
     }
 
     /// The part of the resource that has these settings; of our own laws only.
-    fn spec(self, chosen: &str, scenario: &Scenario) -> Option<String> {
+    fn spec(self, chosen: &str, scenario: &Scenario, told: Told) -> Option<String> {
         let (_, settings) = chosen.split_once(':')?;
         let promised = scenario.workload.promised;
         let slo = format!("spec:\n  slo:\n    ttft: {}s\n    tpot: {}ms\n", promised.ttft, (promised.tpot * 1e6).round() / 1e3);
         match self {
             Self::Headroom => {
-                Some(format!("{slo}    strategy: Headroom\n    profile: {}\n    objective: \"{settings}\"\n", scenario.profile.name))
+                let profile = if told.given { format!("    profile: {}\n", told.profile.name) } else { String::new() };
+                Some(format!("{slo}    strategy: Headroom\n{profile}    objective: \"{settings}\"\n"))
             }
             Self::Band => {
                 let (up, down) = settings.split_once(',')?;
@@ -101,7 +103,7 @@ pub fn search(
     contest: &mut Contest,
 ) -> Result<(Tuning, Entry), Failure> {
     let settings = tunable.settings();
-    let entries: Vec<Entry> = settings.iter().map(|text| Entry::named(text, on)).collect::<Result<_, _>>()?;
+    let entries: Vec<Entry> = settings.iter().map(|text| Entry::named(text, on, contest.told())).collect::<Result<_, _>>()?;
     let (runs, _) = contest.run(on, &entries, seeds)?;
     let candidates: Vec<Candidate> = runs.iter().map(|(_, outcomes)| candidate(outcomes)).collect();
     let chosen = best(&candidates, contest.objective()).unwrap_or_default();
@@ -114,9 +116,9 @@ pub fn search(
         scoring_seeds: scoring_seeds.to_vec(),
         chosen: candidates.get(chosen).map(|candidate| candidate.name.clone()).unwrap_or_default(),
         candidates,
-        spec: tunable.spec(&text, scored),
+        spec: tunable.spec(&text, scored, contest.told()),
     };
-    Ok((tuning, Entry::named(&text, scored)?))
+    Ok((tuning, Entry::named(&text, scored, contest.told())?))
 }
 
 fn candidate(outcomes: &[Outcome]) -> Candidate {

@@ -8,6 +8,7 @@ mod documents;
 mod following;
 mod guides;
 mod headroom;
+mod migrate;
 mod pages;
 mod plugin;
 mod presets;

@@ -77,6 +77,32 @@ fn nothing_is_cheaper_than_foresight() {
     assert!(!times.is_empty() && times.iter().all(|times| *times >= 0.98), "{times:?}");
 }
 
+/// Whoever believes in an engine that is slower than the real one asks for more replicas.
+#[test]
+fn what_policies_are_told_need_not_be_so() {
+    let hours = |arguments: &[&str]| {
+        let comparison = comparison(&[&["--policy", "headroom"], arguments].concat());
+        let title = comparison["setting"]["profileTitle"].as_str().unwrap().to_owned();
+        (title, comparison["policies"][0]["summary"]["gpuHours"]["mean"].as_f64().unwrap())
+    };
+    let (small, large) = ("llama-3.1-8b-h100", "llama-3-70b-h100-tp4");
+    let (title, right) = hours(&["--profile", small]);
+    assert!(!title.contains("told"), "{title}");
+    let (title, wrong) = hours(&["--profile", large, "--engine", small]);
+    assert!(title.contains("policies are told that it is llama-3-70b-h100-tp4"), "{title}");
+    assert!(wrong > right, "{wrong} with the wrong profile, {right} with the right one");
+    let (title, _) = hours(&["--engine", small]);
+    assert!(title.contains("told nothing and have qwen3-32b-h100-tp2 stand in"), "{title}");
+}
+
+#[test]
+fn without_a_gateway_arrivals_are_known_less_well() {
+    let comparison = |arguments: &[&str]| comparison(&[&["--policy", "headroom"], arguments].concat());
+    let (with, without) = (comparison(&[]), comparison(&["--no-gateway"]));
+    assert!(without["setting"]["metrics"].as_str().unwrap().ends_with("no gateway counts arrivals"));
+    assert_ne!(with["policies"][0]["runs"], without["policies"][0]["runs"]);
+}
+
 #[test]
 fn a_scaler_of_a_file_takes_part_within_its_own_bounds() {
     let spec = json!({
