@@ -206,7 +206,7 @@ fn pauses(root: &Node<'_>, behavior: &mut Behavior) -> Result<Vec<String>, Inval
                 annotation.carried("mode");
                 differences.push(format!(
                     "The ScaledObject is paused at {}; Recommend writes nothing, so the target stays there. In mode Auto, minReplicas = \
-                     maxReplicas pins a size.",
+                     maxReplicas pins a size. A scaler in mode Auto waits until paused-replicas is replaced by paused, or the object is gone.",
                     annotation.text()?
                 ));
             }
