@@ -71,7 +71,7 @@ impl Api {
         match request.ask() {
             Some(ask) => self.of_resource(&ask?, request, now),
             None if request.method != Method::GET => Err(Refusal::method_not_allowed()),
-            None => discovery::answer(&request.path).ok_or_else(Refusal::no_such_path),
+            None => Ok(discovery::answer(&request.path).unwrap_or(Answer::Text(404, "404 page not found\n"))),
         }
     }
 

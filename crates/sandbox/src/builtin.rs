@@ -122,7 +122,13 @@ fn pod(value: &mut Value) {
         for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             fill(object::map(port), &[("protocol", json!("TCP"))]);
         }
-        fill(object::map(container), &[("imagePullPolicy", json!("IfNotPresent")), ("resources", json!({}))]);
+        let defaults = [
+            ("imagePullPolicy", json!("IfNotPresent")),
+            ("resources", json!({})),
+            ("terminationMessagePath", json!("/dev/termination-log")),
+            ("terminationMessagePolicy", json!("File")),
+        ];
+        fill(object::map(container), &defaults);
     }
 }
 

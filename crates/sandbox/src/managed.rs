@@ -50,14 +50,16 @@ impl Entry {
         value
     }
 
-    /// As it is called in a conflict.
-    fn shown(&self) -> String {
+    /// As it is called in a conflict, with a writer of this part of the object.
+    fn shown(&self, part: Option<Subresource>) -> String {
         let mut shown = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
             shown += &format!(" with subresource {:?}", self.subresource);
         }
         if self.operation == "Update" {
-            shown += &format!(" using {}", self.api_version);
+            // Whoever writes a scale sees all owners as such of a scale.
+            let version = if part == Some(Subresource::Scale) { "autoscaling/v1" } else { &self.api_version };
+            shown += &format!(" using {version}");
         }
         shown
     }
@@ -120,9 +122,11 @@ pub(crate) fn applied(live: Option<&Value>, config: &Value, writer: &Writer, for
     let mut entries = entries(live);
     let mut conflicts = vec![];
     for entry in entries.iter_mut().filter(|entry| !writer.owns(entry)) {
-        let shown = entry.shown();
+        let shown = entry.shown(writer.subresource);
         conflicts.extend(entry.set.iter().filter(|path| contested(path)).map(|path| (shown.clone(), fields::shown(path))));
-        entry.set.retain(|path| !contested(path));
+        // A scale has one owner, though both want the same.
+        let of_scale = writer.subresource == Some(Subresource::Scale);
+        entry.set.retain(|path| !contested(path) && !(of_scale && wanted.contains_key(path)));
     }
     if !force && !conflicts.is_empty() {
         return Err(Refusal::apply_conflict(&conflicts));

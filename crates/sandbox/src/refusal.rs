@@ -114,8 +114,33 @@ impl Refusal {
         Self { details, ..Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {list}")) }
     }
 
+    /// An update that cannot be: the server speaks of a custom resource by its plural then.
+    pub(crate) fn invalid_update(resource: &Resource, name: &str, error: &FieldError) -> Self {
+        let mut refusal = Self::invalid(resource, name, std::slice::from_ref(error));
+        if resource.custom {
+            refusal.details["kind"] = json!(resource.plural);
+            refusal.message = format!("{} {name:?} is invalid: {}: {}", resource.qualified(), error.field, error.text);
+        }
+        refusal
+    }
+
+    /// What is applied has to be in somebody's name.
+    pub(crate) fn no_manager() -> Self {
+        let words = "Required value: is required for apply patch";
+        let causes = json!([{"reason": "FieldValueRequired", "message": words, "field": "fieldManager"}]);
+        let details = json!({"group": "meta.k8s.io", "kind": "PatchOptions", "causes": causes});
+        Self { details, ..Self::new(422, "Invalid", format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {words}")) }
+    }
+
+    /// What is applied has a field that the schema does not have. The server takes this for its own mistake.
+    pub(crate) fn untyped(resource: &Resource, name: &str, field: &str) -> Self {
+        let of = format!("(/{name}; {}, Kind={})", resource.api_version(), resource.kind);
+        let message = format!("failed to create typed patch object {of}: .{field}: field not declared in schema");
+        Self { details: Value::Null, ..Self::new(500, "", message) }
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(400, "BadRequest", message)
+        Self { details: Value::Null, ..Self::new(400, "BadRequest", message) }
     }
 
     pub(crate) fn forbidden(why: &str) -> Self {
@@ -172,7 +197,14 @@ impl Refusal {
 
     /// As an object.
     pub(crate) fn status(&self) -> Value {
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "reason": self.reason,
-            "details": self.details, "code": self.code})
+        let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
+            "code": self.code});
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        status
     }
 }

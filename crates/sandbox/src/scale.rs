@@ -13,18 +13,26 @@ pub(crate) fn of(workload: &Value) -> Value {
     let metadata = &workload["metadata"];
     let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
     let metadata: serde_json::Map<String, Value> = kept.iter().map(|name| ((*name).to_owned(), metadata[*name].clone())).collect();
-    json!({
+    let mut scale = json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": object::number(workload, "/spec/replicas").unwrap_or(0)},
+        "spec": {},
         "status": {"replicas": object::number(workload, "/status/replicas").unwrap_or(0), "selector": selector.join(",")},
-    })
+    });
+    // A size of 0 is left out, as everything that is empty.
+    if let Some(replicas) = object::number(workload, "/spec/replicas").filter(|replicas| *replicas != 0) {
+        scale["spec"]["replicas"] = json!(replicas);
+    }
+    scale
 }
 
 /// The workload with the size that the scale asks for.
 pub(crate) fn onto(workload: &Value, scale: &Value) -> Result<Value, Refusal> {
-    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let replicas = match scale.pointer("/spec/replicas") {
+        None | Some(Value::Null) => 0,
+        Some(replicas) => replicas.as_i64().ok_or_else(Refusal::unfit_patch)?,
+    };
     if !(0..=i64::from(i32::MAX)).contains(&replicas) {
         let error = FieldError::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
         return Err(Refusal::invalid_scale(object::name(workload), &error));

@@ -31,6 +31,9 @@ impl Selector {
             }
             None => vec![],
         };
+        if let Some((path, ..)) = fields.iter().find(|(path, ..)| !is_selectable(&ask.resource.kind, path)) {
+            return Err(Refusal::bad_request(format!("field label not supported: {path}")));
+        }
         Ok(Self { name: ask.name.clone(), labels, fields })
     }
 
@@ -42,6 +45,20 @@ impl Selector {
             && self.labels.matches(&labels)
             && self.fields.iter().all(|(path, value, equal)| (field(object, path) == *value) == *equal)
     }
+}
+
+/// Whether objects of a kind can be picked by a field.
+fn is_selectable(kind: &str, path: &str) -> bool {
+    let of_kind: &[&str] = match kind {
+        "Pod" => &["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"],
+        "Node" => &["spec.unschedulable"],
+        "Namespace" => &["status.phase"],
+        "ReplicaSet" => &["status.replicas"],
+        "Secret" => &["type"],
+        "Event" => return true,
+        _ => &[],
+    };
+    matches!(path, "metadata.name" | "metadata.namespace") || of_kind.contains(&path)
 }
 
 /// The value of a field, as text; empty when it is absent.

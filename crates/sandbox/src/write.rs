@@ -44,9 +44,6 @@ impl Api {
         }
         let namespace = self.namespace_of(ask, &object)?;
         let key = Key::new(resource, &namespace, &name);
-        if self.store.get(&key).is_some() {
-            return Err(Refusal::already_exists(resource, &name));
-        }
         if resource.status {
             object::map(&mut object).remove("status");
         }
@@ -69,7 +66,13 @@ impl Api {
         if resource.generation {
             metadata.insert("generation".into(), 1.into());
         }
+        if !is_subdomain(&name) {
+            return Err(Refusal::invalid(resource, &name, &[FieldError::invalid("metadata.name", &json!(name), NO_SUBDOMAIN)]));
+        }
         self.judge(resource, &object, None)?;
+        if self.store.get(&key).is_some() {
+            return Err(Refusal::already_exists(resource, &name));
+        }
         Ok(events::shown(ask.resource, &self.keep(request, key, object)))
     }
 
@@ -96,9 +99,10 @@ impl Api {
         let after = match (ask.verb, applies) {
             (_, true) => {
                 if request.param("fieldManager").is_none() {
-                    return Err(Refusal::bad_request(
-                        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-                    ));
+                    return Err(Refusal::no_manager());
+                }
+                if ask.subresource == Some(Subresource::Scale) {
+                    scale::onto(&live, &body)?;
                 }
                 body.clone()
             }
@@ -186,12 +190,31 @@ impl Api {
             let unknown: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
             return Err(handled(format!("strict decoding error: {}", unknown.join(", "))));
         }
+        // Only what the schema knows can be merged with what others own.
+        if let (true, Some(field)) = (resource.custom && request.content_type == APPLY, unknown.first()) {
+            return Err(Refusal::untyped(resource, object::name(object), field));
+        }
         Ok(())
     }
 
     fn judge(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Result<(), Refusal> {
         if resource.custom { self.rules.judge(resource, object, old) } else { Ok(()) }
     }
+}
+
+/// What is said of a name that is none.
+const NO_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end \
+    with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+fn is_subdomain(name: &str) -> bool {
+    let end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| match label.as_bytes() {
+        [] => false,
+        [one] => end(*one),
+        [first, middle @ .., last] => end(*first) && end(*last) && middle.iter().all(|byte| end(*byte) || *byte == b'-'),
+    };
+    name.split('.').all(is_label)
 }
 
 fn writer(ask: &Ask, request: &Request, now: Timestamp, applies: bool) -> Writer {
@@ -235,7 +258,7 @@ fn identity_kept(ask: &Ask, live: &Value, after: &Value) -> Result<(), Refusal> 
     let version = object::text(after, "/metadata/resourceVersion");
     if version.is_empty() && ask.verb == Verb::Update && ask.resource.needs_version() {
         let error = FieldError::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-        return Err(Refusal::invalid(ask.resource, name, &[error]));
+        return Err(Refusal::invalid_update(ask.resource, name, &error));
     }
     if !version.is_empty() && version != object::text(live, "/metadata/resourceVersion") {
         return Err(Refusal::modified(ask.resource, name));

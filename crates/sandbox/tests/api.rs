@@ -48,7 +48,7 @@ async fn a_size_is_applied_to_the_version_that_was_seen() {
     let ours = PatchParams::apply("llmscaler");
     let refused = api.patch_scale("fleet", &ours, &size(3, None)).await.unwrap_err();
     assert!(
-        refused.to_string().contains("Apply failed with 1 conflict: conflict with \"unknown\" using apps/v1: .spec.replicas"),
+        refused.to_string().contains("Apply failed with 1 conflict: conflict with \"unknown\" using autoscaling/v1: .spec.replicas"),
         "{refused}"
     );
     let seen = api.get("fleet").await.unwrap();
