@@ -126,7 +126,7 @@ pub(crate) fn applied(live: Option<&Value>, config: &Value, writer: &Writer, for
         conflicts.extend(entry.set.iter().filter(|path| contested(path)).map(|path| (shown.clone(), fields::shown(path))));
         // A scale has one owner, though both want the same.
         let of_scale = writer.subresource == Some(Subresource::Scale);
-        entry.set.retain(|path| !contested(path) && !(of_scale && wanted.contains_key(path)));
+        entry.set.retain(|path| !contested(path) && (!of_scale || !wanted.contains_key(path)));
     }
     if !force && !conflicts.is_empty() {
         return Err(Refusal::apply_conflict(&conflicts));
