@@ -125,12 +125,11 @@ pub fn foresee(scenario: &Scenario, seed: u64, targets: &[f64]) -> Vec<Point> {
     front.iter().chain(&refined).map(point).collect()
 }
 
-/// The fronts of foresight by seed, given what it reached with each. Whoever knows everything can also do what a policy did, so the runs
-/// of `rows` count too, but for fixed fleets, whose start is their own.
+/// The fronts of foresight by seed, given what it reached with each. Whoever knows everything can also do what was done, so the runs of
+/// `rows` count too.
 pub fn bounds(foreseen: &[Vec<Point>], rows: &[Row]) -> Vec<Bound> {
-    let followers = || rows.iter().filter(|row| row.kind != Kind::Fixed);
     let of_seed = |(place, points): (usize, &Vec<Point>)| {
-        let runs = followers().filter_map(|row| row.runs.get(place));
+        let runs = rows.iter().filter_map(|row| row.runs.get(place));
         let followed = runs.map(|run| Point { attainment: run.attainment, gpu_hours: run.gpu_hours });
         Bound::new(None, points.iter().copied().chain(followed).collect())
     };

@@ -36,7 +36,7 @@ pub fn write(page: &mut String, results: &Results) -> Result {
          predicts, 0.55 and 0.40. *In flight* is 32 requests a replica, 4 with long prompts (lday, lramp, moon), at the pace of llm-d's guide. \
          *KEDA* is llm-d's guide, one queued and 16 running. *Fixed fleet* is the smallest that keeps as many in time as headroom 0.99, a \
          size that is known only afterwards. *x foresight* is what headroom 0.99 pays against the cheapest fleet found with every request \
-         known in advance.\n"
+         known in advance; 1.00 means that the search found nothing cheaper.\n"
     )?;
     tally(page, results)
 }
