@@ -1,9 +1,11 @@
-//! Generates the files that are derived from code, and the page of results.
+//! Generates the files that are derived from code, the page of results, and what a release hands out.
 //!
 //! `cargo run -p xtask -- generate` writes the files; `cargo run -p xtask -- check` fails when a committed one differs.
 //! `cargo run --release -p xtask -- results` simulates every policy on every workload, some twenty minutes, and writes docs/results.md.
+//! `cargo run -p xtask -- dist FOLDER` writes completions, manual pages and the JSON schema of the resource.
 
 mod generated;
+mod handout;
 mod results;
 
 use std::io::Write;
@@ -22,12 +24,15 @@ enum Task {
     Check,
     /// Simulate every policy on every workload and write docs/results.md with its pictures
     Results(results::Arguments),
+    /// Write the completions, the manual pages and the JSON schema that a release hands out
+    Dist(handout::Arguments),
 }
 
 fn main() -> Result<()> {
     match Task::parse() {
         Task::Generate => generate(),
         Task::Check => check(),
+        Task::Dist(arguments) => handout::write(&arguments),
         Task::Results(arguments) => results::write(&arguments, &in_repository("")),
     }
 }
