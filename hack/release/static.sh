@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs a cargo command with all that a static, optimised llmscaler for Linux takes: the target, its C compiler and its linker.
+#
+# The Dockerfile, the check of the image and the release workflow build by this script, so that they build the same. Binaries of either
+# architecture can be built on either. A musl target links the C library in by default; ring, our one dependency in C, needs of it only
+# what every libc has, so Debian's compiler for the architecture does, and no musl toolchain is needed.
+#
+# usage: static.sh amd64|arm64 prepare    install what is missing: the target with rustup, the compiler with apt-get (as root)
+#        static.sh amd64|arm64 build      build it, and print the path of the binary on the last line
+#        static.sh amd64|arm64 cook FILE  build its dependencies alone, from a recipe of cargo-chef
+set -euo pipefail
+
+usage() {
+  sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+}
+
+case "${1-}" in
+  amd64) target=x86_64-unknown-linux-musl compiler=x86_64-linux-gnu-gcc package=gcc-x86-64-linux-gnu ;;
+  arm64) target=aarch64-unknown-linux-musl compiler=aarch64-linux-gnu-gcc package=gcc-aarch64-linux-gnu ;;
+  -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
+variable=${target//-/_}
+export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
+flags=(--release --locked --target "$target" --package llmscaler)
+
+case "${2-}" in
+  prepare)
+    # An image that brings the target and the compiler needs neither rustup's server nor Debian's.
+    if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+      rustup target add "$target"
+    fi
+    if ! command -v "$compiler" >/dev/null; then
+      apt-get update -q
+      apt-get install -qy --no-install-recommends "$package"
+      rm -rf /var/lib/apt/lists/*
+    fi
+    ;;
+  build)
+    if ! command -v "$compiler" >/dev/null; then
+      echo "static.sh: no $compiler on the PATH; install $package, or run \`static.sh $1 prepare\` as root" >&2
+      exit 1
+    fi
+    cargo build "${flags[@]}"
+    echo "${CARGO_TARGET_DIR:-target}/$target/release/llmscaler"
+    ;;
+  cook) cargo chef cook "${flags[@]}" --recipe-path "${3:?a recipe of cargo-chef}" ;;
+  *) usage >&2; exit 2 ;;
+esac
