@@ -5,7 +5,7 @@
 # architecture can be built on either. A musl target links the C library in by default; ring, our one dependency in C, needs of it only
 # what every libc has, so Debian's compiler for the architecture does, and no musl toolchain is needed.
 #
-# usage: static.sh amd64|arm64 prepare    install what is missing: the target with rustup, the compiler with apt-get (as root)
+# usage: static.sh amd64|arm64 prepare    install what is missing: the target with rustup, the compiler with apt-get
 #        static.sh amd64|arm64 build      build it, and print the path of the binary on the last line
 #        static.sh amd64|arm64 cook FILE  build its dependencies alone, from a recipe of cargo-chef
 set -euo pipefail
@@ -32,14 +32,15 @@ case "${2-}" in
       rustup target add "$target"
     fi
     if ! command -v "$compiler" >/dev/null; then
-      apt-get update -q
-      apt-get install -qy --no-install-recommends "$package"
-      rm -rf /var/lib/apt/lists/*
+      as_root=()
+      [ "$(id -u)" = 0 ] || as_root=(sudo)
+      "${as_root[@]}" apt-get update -q
+      "${as_root[@]}" apt-get install -qy --no-install-recommends "$package"
     fi
     ;;
   build)
     if ! command -v "$compiler" >/dev/null; then
-      echo "static.sh: no $compiler on the PATH; install $package, or run \`static.sh $1 prepare\` as root" >&2
+      echo "static.sh: no $compiler on the PATH; install $package, or run \`static.sh $1 prepare\`" >&2
       exit 1
     fi
     cargo build "${flags[@]}"
