@@ -16,6 +16,7 @@ etcd                    | etcd       | go.etcd.io/etcd/server/v3                
 kube-apiserver          | kubernetes | k8s.io/kubernetes/cmd/kube-apiserver          | k8s.io/kubernetes
 kube-controller-manager | kubernetes | k8s.io/kubernetes/cmd/kube-controller-manager | k8s.io/kubernetes
 prometheus              | prometheus | github.com/prometheus/prometheus/cmd/prometheus | github.com/prometheus/prometheus
+promtool                | prometheus | github.com/prometheus/prometheus/cmd/promtool  | github.com/prometheus/prometheus
 '
 
 force=
