@@ -14,8 +14,10 @@ ARG CARGO_REGISTRY_MIRROR
 # The dependencies get a layer of their own, which lasts until Cargo.lock changes; cargo-chef makes it. A cache mount would save as much,
 # but it is never exported with a build's cache, so that a fresh CI runner would start from nothing; layers work with every builder.
 RUN if [ -n "${CARGO_REGISTRY_MIRROR}" ]; then \
-      printf '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "%s"\n' "${CARGO_REGISTRY_MIRROR}" \
-        >>"${CARGO_HOME:-${HOME}/.cargo}/config.toml"; \
+      settings="${CARGO_HOME:-${HOME}/.cargo}" \
+   && mkdir -p "${settings}" \
+   && printf '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "%s"\n' "${CARGO_REGISTRY_MIRROR}" \
+        >>"${settings}/config.toml"; \
     fi \
  && cargo install --locked --version 0.1.78 cargo-chef
 WORKDIR /src

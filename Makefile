@@ -77,6 +77,33 @@ manifests: ## Write the files that are generated from code
 verify-manifests: ## Check that the generated files are current
 	$(CARGO) run --locked -p xtask -- check
 
+##@ Images and releases
+
+CONTAINER_TOOL ?= docker
+PLATFORMS ?= linux/amd64,linux/arm64
+# The Dockerfile's build arguments, such as BUILD_ARGS="--build-arg RUST_IMAGE=MIRROR/rust:1.95.0-bookworm".
+BUILD_ARGS ?=
+
+.PHONY: docker-build
+docker-build: ## Build the image for this machine, as IMG=REGISTRY/NAME:TAG
+	$(CONTAINER_TOOL) build $(BUILD_ARGS) --tag $(IMG) .
+
+.PHONY: docker-push
+docker-push: ## Push the image, IMG=REGISTRY/NAME:TAG
+	$(CONTAINER_TOOL) push $(IMG)
+
+.PHONY: docker-buildx
+docker-buildx: ## Build the image for every one of PLATFORMS and push it, IMG=REGISTRY/NAME:TAG
+	$(CONTAINER_TOOL) buildx build $(BUILD_ARGS) --platform $(PLATFORMS) --push --tag $(IMG) .
+
+.PHONY: check-image
+check-image: ## Build the image's binary without a container engine; check that it is static, small and runs
+	hack/release/check-image.sh
+
+.PHONY: lint-release
+lint-release: ## Lint the workflows and the shell scripts (needs Go and shellcheck)
+	hack/release/lint.sh
+
 ##@ Installation
 
 # dist/install.yaml with the image that is asked for.
