@@ -1,32 +1,12 @@
 //! The operator's own metrics, in the Prometheus text format.
 //!
-//! | metric | labels | meaning |
-//! |---|---|---|
-//! | `llmscaler_spec_replicas` | scaler | `spec.replicas` of the target at the last decision |
-//! | `llmscaler_ready_replicas` | scaler | ready replicas at the last decision |
-//! | `llmscaler_recommended_replicas` | scaler | the count that the sources ask for |
-//! | `llmscaler_desired_replicas` | scaler | where the fleet is headed: after bounds and windows |
-//! | `llmscaler_replicas_difference` | scaler | desired less spec: with `mode: Recommend`, where it differs from whoever scales the target |
-//! | `llmscaler_reading` | scaler, `metric` | the last reading; 0 when idle, no series while unknown |
-//! | `llmscaler_reading_known` | scaler, `metric` | 1, or 0 while the reading is unknown |
-//! | `llmscaler_condition` | scaler, `type` | 1 when the condition holds, else 0 |
-//! | `llmscaler_decisions_total` | scaler, `reason` | decisions |
-//! | `llmscaler_writes_total` | scaler, `outcome` | attempts to write `spec.replicas` |
-//! | `llmscaler_source_failures_total` | scaler | queries that gave no reading |
-//! | `llmscaler_sync_errors_total` | scaler, `kind` | syncs that failed |
-//! | `llmscaler_source_seconds` | | how long the queries took |
-//! | `llmscaler_sync_lateness_seconds` | | how long after their time the syncs began |
-//! | `llmscaler_sync_seconds` | | how long the syncs took |
-//! | `llmscaler_watch_failing` | `resource`, `namespace` | 1 while the API server has been refusing the watch for a minute, else 0 |
-//! | `llmscaler_external_metrics_served` | | 1 while the cluster's External Metrics API is served by this process, else 0 |
-//! | `llmscaler_leader` | | 1 while this process is the leader |
-//! | `llmscaler_scalers` | | scalers that this process looks after |
-//! | `llmscaler_build_info` | `version` | 1 |
-//! | `process_resident_memory_bytes`, `process_cpu_seconds_total` | | of this process, on Linux |
+//! docs/metrics.md tells of every series: its labels, its unit, and when it is absent.
 //!
-//! *Scaler* stands for the labels `namespace` and `name`. Prometheus has a `namespace` of its own for what it scrapes in a cluster,
-//! so scrape with `honor_labels: true`. Series with a scaler's labels are counters and gauges only, and go when the scaler goes.
+//! Series of a scaler have the labels `namespace` and `name`. Prometheus has a `namespace` of its own for what it scrapes in a cluster,
+//! so scrape with `honor_labels: true`. They are counters and gauges only, and go when the scaler goes or another process leads.
 
+#[cfg(test)]
+mod page;
 mod process;
 mod scalers;
 
@@ -36,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use llmscaler_engine::Decision;
+use llmscaler_engine::{Bounds, Decision};
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_text},
     metrics::{family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -133,9 +113,9 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// Takes the gauges from a decision, and counts it.
-    pub fn decision(&self, namespace: &str, name: &str, decision: &Decision) {
-        self.0.scalers.of(namespace, name, |scaler| scaler.decided(decision));
+    /// Takes the gauges from a decision within `bounds`, and counts it.
+    pub fn decision(&self, namespace: &str, name: &str, bounds: Bounds, decision: &Decision) {
+        self.0.scalers.of(namespace, name, |scaler| scaler.decided(bounds, decision));
     }
 
     /// Counts an attempt to write `spec.replicas`.
@@ -175,9 +155,13 @@ impl Metrics {
         self.0.external_metrics.set(i64::from(served));
     }
 
-    /// Sets whether this process is the leader.
+    /// Sets whether this process scales. What it knew of scalers goes when it no longer does: another process tells it now.
     pub fn leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
+        if !leads {
+            self.0.scalers.clear();
+            self.scalers(0);
+        }
     }
 
     /// Sets how many scalers this process looks after.
@@ -217,7 +201,7 @@ impl Inner {
         registry.register("llmscaler_watch_failing", help, self.watch_failing.clone());
         let help = "1 while the cluster's External Metrics API is served by this process";
         registry.register("llmscaler_external_metrics_served", help, self.external_metrics.clone());
-        registry.register("llmscaler_leader", "1 while this process is the leader", self.leader.clone());
+        registry.register("llmscaler_leader", "1 while this process scales, else 0", self.leader.clone());
         registry.register("llmscaler_scalers", "Scalers that this process looks after", self.scaler_count.clone());
         registry.register("llmscaler_build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         registry.register_collector(Box::new(Process));
@@ -236,7 +220,9 @@ mod tests {
 
     use super::*;
 
-    fn decision(kv: Reading) -> Decision {
+    const BOUNDS: Bounds = Bounds { min: Replicas::ONE, max: Replicas::new(10) };
+
+    pub(super) fn decision(kv: Reading) -> Decision {
         let source = |name: &str| Source {
             name: name.to_owned(),
             law: Law::Ratio { target: Target::new(0.8).unwrap() },
@@ -244,7 +230,7 @@ mod tests {
             required: false,
         };
         let spec = Spec {
-            bounds: Bounds { min: Replicas::new(1), max: Replicas::new(10) },
+            bounds: BOUNDS,
             sources: vec![source("kv"), source("queue \"a\"")],
             sync_period: Duration::from_secs(15),
             scale_down: ScaleDown { window: Duration::ZERO, max_step: None, victims: VictimOrder::ColdestFirst },
@@ -265,8 +251,8 @@ mod tests {
     #[test]
     fn a_decision_sets_the_gauges_and_is_counted() {
         let metrics = Metrics::new();
-        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
-        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
         let text = metrics.encode();
         for line in [
             "# TYPE llmscaler_spec_replicas gauge",
@@ -275,7 +261,11 @@ mod tests {
             r#"llmscaler_recommended_replicas{namespace="serving",name="pool-a"} 5"#,
             r#"llmscaler_desired_replicas{namespace="serving",name="pool-a"} 5"#,
             r#"llmscaler_replicas_difference{namespace="serving",name="pool-a"} 1"#,
+            r#"llmscaler_min_replicas{namespace="serving",name="pool-a"} 1"#,
+            r#"llmscaler_max_replicas{namespace="serving",name="pool-a"} 10"#,
             r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"} 0.9"#,
+            r#"llmscaler_reading_target{namespace="serving",name="pool-a",metric="kv"} 0.8"#,
+            r#"llmscaler_reading_replicas{namespace="serving",name="pool-a",metric="kv"} 5"#,
             r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="kv"} 1"#,
             r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="queue \"a\""} 1"#,
             r#"llmscaler_condition{namespace="serving",name="pool-a",type="ScalingActive"} 1"#,
@@ -291,10 +281,12 @@ mod tests {
     #[test]
     fn an_unknown_reading_has_no_value() {
         let metrics = Metrics::new();
-        metrics.decision("serving", "pool-a", &decision(Reading::from_number(0.9)));
-        metrics.decision("serving", "pool-a", &decision(Reading::unknown("connection refused")));
+        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::unknown("connection refused")));
         let text = metrics.encode();
-        assert!(!text.contains(r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"}"#), "{text}");
+        for series in ["llmscaler_reading", "llmscaler_reading_replicas"] {
+            assert!(!text.contains(&format!(r#"{series}{{namespace="serving",name="pool-a",metric="kv"}}"#)), "{text}");
+        }
         assert!(has(&text, r#"llmscaler_reading_known{namespace="serving",name="pool-a",metric="kv"} 0"#), "{text}");
     }
 
@@ -302,7 +294,7 @@ mod tests {
     fn forget_removes_every_series_of_one_scaler_and_no_other() {
         let metrics = Metrics::new();
         for name in ["pool-a", "pool-b"] {
-            metrics.decision("serving", name, &decision(Reading::from_number(0.9)));
+            metrics.decision("serving", name, BOUNDS, &decision(Reading::from_number(0.9)));
             metrics.write("serving", name, WriteOutcome::NotLeader);
             metrics.write("serving", name, WriteOutcome::Ok);
             metrics.source("serving", name, 0.2, false);
@@ -323,6 +315,19 @@ mod tests {
         assert!(!one.contains("pool-a"), "{one}");
         let series = |text: &str, name: &str| text.lines().filter(|line| line.contains(name)).count();
         assert_eq!(series(&one, "pool-b"), series(&both, "pool-a"));
+    }
+
+    #[test]
+    fn who_no_longer_leads_tells_of_no_scaler() {
+        let metrics = Metrics::new();
+        metrics.leader(true);
+        metrics.scalers(1);
+        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
+        assert!(metrics.encode().contains("pool-a"));
+        metrics.leader(false);
+        let text = metrics.encode();
+        assert!(!text.contains("pool-a"), "{text}");
+        assert!(has(&text, "llmscaler_leader 0") && has(&text, "llmscaler_scalers 0"), "{text}");
     }
 
     #[test]

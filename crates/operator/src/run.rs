@@ -159,9 +159,7 @@ impl Operator {
             };
             candidate.finished();
             info!("Leading");
-            self.metrics.leader(true);
             let ended = self.lead(claim.clone(), shutdown).await;
-            self.metrics.leader(false);
             claim.release().await;
             if shutdown.is_cancelled() || ended.is_err() {
                 return ended;
@@ -189,6 +187,7 @@ impl Operator {
             claim: claim.clone(),
         };
         let mut supervisor = Supervisor::new(context, self.namespace.clone());
+        self.metrics.leader(true);
         if let Some(history) = &self.history {
             history.leading(true);
         }
@@ -205,6 +204,7 @@ impl Operator {
             external.published.lead(false);
         }
         supervisor.stop().await;
+        self.metrics.leader(false);
         if let Some(history) = &self.history {
             history.leading(false);
             history.clear();

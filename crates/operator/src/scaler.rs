@@ -440,7 +440,7 @@ impl Task {
         let Some(Current { scaler, .. }) = &self.current else { return Ok(()) };
         let context = &self.context;
         self.memory = decision.memory.clone();
-        context.metrics.decision(&self.namespace, &self.name, decision);
+        context.metrics.decision(&self.namespace, &self.name, scaler.spec.bounds, decision);
         if let Some(history) = &context.history {
             let (spec, written, lateness) = (&scaler.spec, outcome.as_ref().ok().copied().flatten(), done.lateness);
             history.decided(&self.namespace, &self.name, &Synced { at, target: &scaler.target, spec, decision, written, lateness });

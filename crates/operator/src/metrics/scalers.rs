@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use llmscaler_engine::{ConditionType, Decision, ReadingState, Reason, Replicas};
+use llmscaler_engine::{Bounds, ConditionType, Decision, ReadingState, Reason, Replicas};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet},
@@ -42,12 +42,15 @@ struct Sizes {
     ready: Replicas,
     recommended: Replicas,
     desired: Replicas,
+    bounds: Bounds,
 }
 
 #[derive(Debug)]
 struct Reading {
     metric: String,
     value: Option<f64>,
+    target: Option<f64>,
+    replicas: Option<Replicas>,
 }
 
 /// Counters by a key of few values.
@@ -70,9 +73,9 @@ impl<K: PartialEq> Counts<K> {
 }
 
 impl Scaler {
-    pub(super) fn decided(&mut self, decision: &Decision) {
+    pub(super) fn decided(&mut self, bounds: Bounds, decision: &Decision) {
         let Decision { replicas: spec, ready, recommended, desired, .. } = *decision;
-        self.sizes = Some(Sizes { spec, ready, recommended, desired });
+        self.sizes = Some(Sizes { spec, ready, recommended, desired, bounds });
         self.decisions.add(decision.reason);
 
         self.conditions.clear();
@@ -86,10 +89,11 @@ impl Scaler {
                 ReadingState::Idle => Some(0.0),
                 ReadingState::Unknown(_) => None,
             };
+            let (target, replicas) = (trace.target, trace.replicas);
             match self.readings.get_mut(i) {
-                Some(reading) if reading.metric == trace.name => reading.value = value,
-                Some(reading) => *reading = Reading { metric: trace.name.clone(), value },
-                None => self.readings.push(Reading { metric: trace.name.clone(), value }),
+                Some(known) if known.metric == trace.name => (known.value, known.target, known.replicas) = (value, target, replicas),
+                Some(other) => *other = Reading { metric: trace.name.clone(), value, target, replicas },
+                None => self.readings.push(Reading { metric: trace.name.clone(), value, target, replicas }),
             }
         }
     }
@@ -117,6 +121,11 @@ impl Scalers {
                 scalers.remove(namespace);
             }
         }
+    }
+
+    /// Drops all of them.
+    pub(super) fn clear(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -154,14 +163,24 @@ impl Collector for Scalers {
             let difference = |sizes: &Sizes| i64::from(sizes.desired.get()) - i64::from(sizes.spec.get());
             scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, difference(sizes)))
         })?;
+        family("llmscaler_min_replicas", gauge, "Fewest replicas that the scaler allows.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.bounds.min.get()))
+        })?;
+        family("llmscaler_max_replicas", gauge, "Most replicas that the scaler allows.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.bounds.max.get()))
+        })?;
         family("llmscaler_reading", gauge, "The last reading: 0 when idle, no series while unknown.", |scaler, to| {
-            scaler.readings.iter().try_for_each(|reading| match reading.value {
-                Some(value) => to.gauge(Some(("metric", &reading.metric)), value),
-                None => Ok(()),
-            })
+            scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, reading.value))
+        })?;
+        family("llmscaler_reading_target", gauge, "What the reading is compared with, where there is a target.", |scaler, to| {
+            scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, reading.target))
+        })?;
+        let help = "The count that the reading alone asks for: no series while unknown.";
+        family("llmscaler_reading_replicas", gauge, help, |scaler, to| {
+            scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, reading.replicas.map(Replicas::get)))
         })?;
         family("llmscaler_reading_known", gauge, "1, or 0 while the reading is unknown.", |scaler, to| {
-            scaler.readings.iter().try_for_each(|reading| to.gauge(Some(("metric", &reading.metric)), flag(reading.value.is_some())))
+            scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, Some(flag(reading.value.is_some()))))
         })?;
         family("llmscaler_condition", gauge, "1 when the condition holds, else 0.", |scaler, to| {
             scaler.conditions.iter().try_for_each(|(kind, holds)| to.gauge(Some(("type", kind.as_str())), flag(*holds)))
@@ -195,6 +214,11 @@ struct Samples<'a, 'e> {
 impl Samples<'_, '_> {
     fn gauge(&mut self, label: Option<(&str, &str)>, value: impl EncodeGaugeValue) -> fmt::Result {
         self.sample(label, |mut metric| metric.encode_gauge(&value))
+    }
+
+    /// Nothing where there is no value.
+    fn gauge_of(&mut self, reading: &Reading, value: Option<impl EncodeGaugeValue>) -> fmt::Result {
+        value.into_iter().try_for_each(|value| self.gauge(Some(("metric", &reading.metric)), value))
     }
 
     fn counter(&mut self, label: Option<(&str, &str)>, value: u64) -> fmt::Result {
