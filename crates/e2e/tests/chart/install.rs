@@ -24,6 +24,7 @@ fn foreign_kinds() -> String {
         ("cert-manager.io", "Issuer", "issuers"),
         ("cert-manager.io", "Certificate", "certificates"),
         ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors"),
+        ("monitoring.coreos.com", "PrometheusRule", "prometheusrules"),
     ];
     let definitions = kinds.map(|(group, kind, plural)| {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
