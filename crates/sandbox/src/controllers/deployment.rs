@@ -28,15 +28,15 @@ pub(super) fn reconcile_all(api: &mut Api, now: Timestamp) {
 }
 
 fn reconcile(api: &mut Api, deployment: &Arc<Value>, now: Timestamp) {
-    let hash = template_hash(&deployment["spec"]["template"]);
+    let template = &deployment["spec"]["template"];
     let mut sets = owned(api, "ReplicaSet", deployment);
     sets.sort_by_key(revision);
-    let of_template = |set: &Arc<Value>| object::entry(set, "labels", HASH) == Some(hash.as_str());
+    let of_template = |set: &Arc<Value>| without_hash(&set["spec"]["template"]) == *template;
     let paused = deployment["spec"]["paused"] == true;
     let newest = sets.last().map_or(0, revision);
     let Some(new) = sets.iter().find(|set| of_template(set)).cloned() else {
         if !paused {
-            api.insert("ReplicaSet", replica_set(deployment, &hash, newest + 1), now);
+            api.insert("ReplicaSet", replica_set(deployment, &template_hash(template), newest + 1), now);
         }
         return;
     };
@@ -110,7 +110,16 @@ fn replica_set(deployment: &Value, hash: &str, revision: i64) -> Value {
     set
 }
 
-/// A short word for a template.
+/// The template as the deployment has it. Templates are compared, not their hashes: an edit may write the same one in another order.
+fn without_hash(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(HASH);
+    }
+    template
+}
+
+/// A short word for a template, for names and labels.
 fn template_hash(template: &Value) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let hash = template.to_string().bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
