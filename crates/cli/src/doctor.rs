@@ -5,6 +5,7 @@
 mod ask;
 mod definition;
 mod drain;
+mod external_metrics;
 mod finding;
 mod gather;
 mod inputs;
@@ -181,17 +182,11 @@ fn of_surroundings(stored: &Stored, parsed: &Scaler, around: &Surroundings, acco
     let mut findings = workload::check(parsed, &stored.namespace, &around.target);
     findings.extend(workload::check_pods(&around.pods));
     findings.extend(workload::check_budgets(&around.target, &around.budgets));
-    let mut rivals = rivals::check_autoscalers(&stored.name, parsed, &around.autoscalers);
-    rivals.extend(rivals::check_scaled_objects(parsed, &around.scaled_objects));
-    rivals.extend(rivals::check_siblings(&stored.name, parsed, &around.siblings));
-    if let Ok(Target::Found { object, .. }) = &around.target {
-        rivals.extend(rivals::check_target(&parsed.target, object));
+    if let Ok(Target::Found { .. }) = &around.target {
         findings.push(rights::check(account, &around.denied));
     }
-    if rivals.is_empty() {
-        rivals.push(Finding::ok("owner", "nobody else is known to decide on the size"));
-    }
-    findings.extend(rivals);
+    findings.extend(rivals::check(stored, parsed, around));
+    findings.extend(around.external_metrics.as_ref().map(|state| external_metrics::check(parsed.spec.mode, state)));
     findings
 }
 

@@ -1,13 +1,14 @@
-//! What `llmscaler doctor` has to know of the operator: what it would ask for a scaler, and as whom.
+//! What `llmscaler doctor` has to know of the operator: what it would ask for a scaler, as whom, and to whom it would leave the target.
 
 use kube::Client;
 use llmscaler_api::{Access, Scaler};
 use llmscaler_signals::preset::{Preset, Signal};
 use llmscaler_signals::{Endpoint, TrafficQueries};
 
-pub use crate::context::FIELD_MANAGER;
 use crate::credentials::Credentials;
 pub use crate::deadline::{CallError, within};
+pub use crate::external_metrics::{API_SERVICE, ApiServiceState, state_of_api_service};
+pub use crate::owners::{Around, Rival, Suspect, rivals, suspects};
 use crate::questions::{LatencyQuestion, Question, SloQuestion, questions};
 
 /// One thing that is asked for at each sync.

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub use self::api_service::{API_SERVICE, ApiServiceState, state_of_api_service};
 pub use self::identity::IdentityError;
 pub(crate) use self::published::{Published, Readings};
 pub(crate) use self::quantity::Milli;

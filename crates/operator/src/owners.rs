@@ -1,20 +1,45 @@
 //! Who writes which target: other scalers, other autoscalers, and whoever takes back what is written.
 
 mod autoscalers;
+mod claim;
 mod contest;
 mod fields;
+mod look;
+mod product;
 mod rival;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use llmscaler_api::TargetRef;
+use llmscaler_api::{Scaler, TargetRef};
+use llmscaler_engine::Mode;
 use tokio::sync::watch;
+
+use crate::target::Target;
 
 pub(crate) use self::autoscalers::{Autoscalers, Changes, Watches};
 pub(crate) use self::contest::{Contest, Taker};
 pub(crate) use self::fields::{Holder, holders};
-pub(crate) use self::rival::Rival;
+pub use self::look::{Around, Suspect, rivals, suspects};
+pub use self::rival::Rival;
+
+/// The target that a scaler writes; `None` for one that only recommends.
+pub(crate) fn written(scaler: &Scaler) -> Option<&TargetRef> {
+    (scaler.spec.mode == Mode::Auto).then_some(&scaler.target)
+}
+
+/// Whom the target of a scaler is left to, as the registers and watches have it; who takes back what is written is another matter.
+pub(crate) fn first_rival(
+    owners: &Owners,
+    autoscalers: &Autoscalers,
+    namespace: &str,
+    scaler: &str,
+    target: &Target,
+    named: &TargetRef,
+) -> Option<Rival> {
+    let others = owners.others(namespace, scaler, named);
+    others.or_else(|| autoscalers.of(namespace, named)).or_else(|| Rival::parent(target, named))
+}
 
 /// Which scalers write which target. Two that write the same one would undo each other's work, so neither writes.
 pub(crate) struct Owners {

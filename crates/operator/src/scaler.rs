@@ -18,7 +18,7 @@ use crate::dashboard::{Lateness, Synced};
 use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
-use crate::owners::{Changes, Contest, Rival};
+use crate::owners::{Changes, Contest, Rival, first_rival, written};
 use crate::report::{Reporter, Trouble};
 use crate::target::Target;
 use crate::warmup::Warmup;
@@ -138,11 +138,7 @@ impl Versions {
 /// Who else writes the size of the target, in words.
 fn other_owner(context: &Context, place: &Place, name: &str, mode: Mode, target: &Target, contest: &Contest) -> Option<String> {
     let Place { namespace, target: named, autoscalers, .. } = place;
-    let rival = context
-        .owners
-        .others(namespace, name, named)
-        .or_else(|| autoscalers.of(namespace, named))
-        .or_else(|| Rival::parent(target, named))
+    let rival = first_rival(&context.owners, autoscalers, namespace, name, target, named)
         .or_else(|| contest.taker().map(|taker| Rival::taker(taker, target, named)))?;
     Some(rival.words(mode))
 }
@@ -247,12 +243,11 @@ impl Task {
     /// Keeps the register of who writes which target.
     fn hand_over(&self, before: Option<&Scaler>, after: Option<&Scaler>) {
         let owners = &self.context.owners;
-        let writes = |scaler: &&Scaler| scaler.spec.mode == Mode::Auto;
-        if let Some(scaler) = before.filter(writes) {
-            owners.remove(&self.namespace, &self.name, &scaler.target);
+        if let Some(target) = before.and_then(written) {
+            owners.remove(&self.namespace, &self.name, target);
         }
-        if let Some(scaler) = after.filter(writes) {
-            owners.add(&self.namespace, &self.name, &scaler.target);
+        if let Some(target) = after.and_then(written) {
+            owners.add(&self.namespace, &self.name, target);
         }
     }
 

@@ -11,11 +11,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::{GroupVersionKind, Selector};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
-use llmscaler_api::{LLMScaler, Scaler};
-use llmscaler_operator::diagnose::{CallError, within};
+use llmscaler_api::{Actuation, LLMScaler, Scaler};
+use llmscaler_operator::diagnose::{API_SERVICE, ApiServiceState, CallError, state_of_api_service, within};
 use serde_json::Value;
 
 use super::rights::{self, Need};
@@ -65,6 +66,8 @@ pub struct Surroundings {
     pub siblings: Vec<Stored>,
     pub budgets: Fact<Vec<PodDisruptionBudget>>,
     pub denied: Fact<Vec<Need>>,
+    /// Who serves external metrics; `None` for a scaler that needs none.
+    pub external_metrics: Option<Fact<ApiServiceState>>,
 }
 
 fn said<T>(answer: Result<T, CallError>) -> Fact<T> {
@@ -114,8 +117,14 @@ pub async fn surroundings(cluster: &Cluster, namespace: &str, scaler: &Scaler, a
     let all = ListParams::default();
     let hpas = Api::<HorizontalPodAutoscaler>::namespaced(client.clone(), namespace);
     let budgets = Api::<PodDisruptionBudget>::namespaced(client.clone(), namespace);
-    let ((target, pods, denied), autoscalers, scaled_objects, siblings, budgets) =
-        join!(of_target, within(hpas.list(&all)), scaled_objects(client, namespace), scalers::all(&here), within(budgets.list(&all)),);
+    let ((target, pods, denied), autoscalers, scaled_objects, siblings, budgets, external_metrics) = join!(
+        of_target,
+        within(hpas.list(&all)),
+        scaled_objects(client, namespace),
+        scalers::all(&here),
+        within(budgets.list(&all)),
+        external_metrics(client, scaler),
+    );
     Surroundings {
         target,
         pods,
@@ -125,7 +134,16 @@ pub async fn surroundings(cluster: &Cluster, namespace: &str, scaler: &Scaler, a
         siblings: siblings.unwrap_or_default(),
         budgets: said(budgets).map(|list| list.items),
         denied,
+        external_metrics,
     }
+}
+
+async fn external_metrics(client: &Client, scaler: &Scaler) -> Option<Fact<ApiServiceState>> {
+    if scaler.actuation == Actuation::Direct {
+        return None;
+    }
+    let found = said(within(Api::<APIService>::all(client.clone()).get_opt(API_SERVICE)).await);
+    Some(found.map(|found| state_of_api_service(found.as_ref())))
 }
 
 async fn target(client: &Client, namespace: &str, scaler: &Scaler) -> Fact<Target> {

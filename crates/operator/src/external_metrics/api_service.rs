@@ -1,7 +1,7 @@
 //! The APIService that leads readers of external metrics here. A cluster has one, and it may be somebody else's.
 
 use k8s_openapi::ByteString;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec, ServiceReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -10,10 +10,15 @@ use super::{GROUP, Served, ServiceRef, VERSION};
 use crate::context::FIELD_MANAGER;
 use crate::deadline::within;
 
+/// The name of the APIService: version and group.
+pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
+/// The label of what the chart has made.
+const CHART: (&str, &str) = ("app.kubernetes.io/name", "llmscaleoperator");
+
 /// Looks who has the API, takes it when nobody does, and keeps it as it should be when it is ours.
 pub(super) async fn keep(client: &Client, service: &ServiceRef, authority: Option<&str>) -> Served {
-    let (api, name): (Api<APIService>, _) = (Api::all(client.clone()), name());
-    let found = match within(api.get_opt(&name)).await {
+    let (api, name): (Api<APIService>, _) = (Api::all(client.clone()), API_SERVICE);
+    let found = match within(api.get_opt(name)).await {
         Ok(found) => found,
         Err(error) => return Served::Failed(format!("APIService {name} could not be read: {error}")),
     };
@@ -26,33 +31,67 @@ pub(super) async fn keep(client: &Client, service: &ServiceRef, authority: Optio
         }
     }
     // Not by force: what another field manager has set stays as it is.
-    let applied = Patch::Apply(wanted(&name, service, authority));
-    match within(api.patch(&name, &PatchParams::apply(FIELD_MANAGER), &applied)).await {
+    let applied = Patch::Apply(wanted(service, authority));
+    match within(api.patch(name, &PatchParams::apply(FIELD_MANAGER), &applied)).await {
         Ok(_) => Served::Ours,
         Err(error) => Served::Failed(format!("APIService {name} could not be written: {error}")),
     }
 }
 
-fn name() -> String {
-    format!("{VERSION}.{GROUP}")
+/// What an APIService says of who serves the cluster's external metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiServiceState {
+    /// There is none, so nobody does.
+    Missing,
+    /// The operator, and the API server reaches it.
+    Available,
+    /// The operator, and the API server does not reach it, in its own words.
+    Unavailable(String),
+    /// Somebody else: where it leads to, in words.
+    Foreign(String),
+}
+
+/// What the [`API_SERVICE`] says. It is the operator's where the operator has written to it, or its chart has.
+#[must_use]
+pub fn state_of_api_service(found: Option<&APIService>) -> ApiServiceState {
+    let Some(found) = found else { return ApiServiceState::Missing };
+    let written = found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+    let of_chart = found.metadata.labels.as_ref().and_then(|labels| labels.get(CHART.0)).is_some_and(|name| name == CHART.1);
+    if !written && !of_chart {
+        return ApiServiceState::Foreign(found.spec.as_ref().map_or_else(|| "leads nowhere".to_owned(), leads));
+    }
+    let available = found.status.iter().flat_map(|status| status.conditions.iter().flatten()).find(|one| one.type_ == "Available");
+    match available {
+        Some(one) if one.status == "True" => ApiServiceState::Available,
+        Some(one) => ApiServiceState::Unavailable(one.message.clone().or_else(|| one.reason.clone()).unwrap_or_default()),
+        None => ApiServiceState::Unavailable("the API server has not looked yet".to_owned()),
+    }
+}
+
+/// Where it leads to, in words.
+fn leads(spec: &APIServiceSpec) -> String {
+    match &spec.service {
+        Some(service) => {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("leads to Service {} in namespace {}", part(&service.name), part(&service.namespace))
+        }
+        None => "is served by the API server itself".to_owned(),
+    }
 }
 
 /// Whom the APIService leads to, in words, unless it is us.
 fn foreign(found: &APIService, ours: &ServiceRef) -> Option<String> {
     let spec = found.spec.as_ref()?;
-    let whose = match &spec.service {
-        Some(theirs) if theirs.namespace.as_deref() == Some(&ours.namespace) && theirs.name.as_deref() == Some(&ours.name) => return None,
-        Some(theirs) => {
-            let part = |part: &Option<String>| part.clone().unwrap_or_default();
-            format!("leads to Service {} in namespace {}", part(&theirs.name), part(&theirs.namespace))
-        }
-        None => "is served by the API server itself".to_owned(),
-    };
+    let is_ours =
+        |theirs: &ServiceReference| theirs.namespace.as_deref() == Some(&ours.namespace) && theirs.name.as_deref() == Some(&ours.name);
+    if spec.service.as_ref().is_some_and(is_ours) {
+        return None;
+    }
+    let whose = leads(spec);
     let us = format!("Service {} in namespace {}", ours.name, ours.namespace);
     Some(format!(
-        "APIService {} {whose}, and not to {us}: a cluster has one external metrics adapter. It is left alone; remove the other adapter \
-         with its APIService, or use actuation Direct",
-        name()
+        "APIService {API_SERVICE} {whose}, and not to {us}: a cluster has one external metrics adapter. It is left alone; remove the other adapter \
+         with its APIService, or use actuation Direct"
     ))
 }
 
@@ -63,7 +102,7 @@ fn is_as_it_should_be(found: &APIService, service: &ServiceRef, authority: Optio
     port == i32::from(service.port) && trusts
 }
 
-fn wanted(name: &str, service: &ServiceRef, authority: Option<&str>) -> serde_json::Value {
+fn wanted(service: &ServiceRef, authority: Option<&str>) -> serde_json::Value {
     let mut spec = json!({
         "group": GROUP,
         "version": VERSION,
@@ -74,5 +113,36 @@ fn wanted(name: &str, service: &ServiceRef, authority: Option<&str>) -> serde_js
     if let Some(pem) = authority {
         spec["caBundle"] = json!(ByteString(pem.as_bytes().to_vec()));
     }
-    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name}, "spec": spec})
+    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API_SERVICE}, "spec": spec})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn state(managers: &[&str], labels: Value, status: Value) -> ApiServiceState {
+        let fields: Vec<Value> = managers.iter().map(|manager| json!({"manager": manager, "operation": "Apply"})).collect();
+        let service = json!({"namespace": "keda", "name": "keda-metrics-apiserver"});
+        let found = json!({
+            "metadata": {"name": API_SERVICE, "labels": labels, "managedFields": fields},
+            "spec": {"groupPriorityMinimum": 100, "versionPriority": 100, "service": service},
+            "status": {"conditions": [status]},
+        });
+        state_of_api_service(Some(&serde_json::from_value(found).unwrap()))
+    }
+
+    #[test]
+    fn whose_the_api_is_and_whether_it_can_be_reached() {
+        let (up, down) =
+            (json!({"type": "Available", "status": "True"}), json!({"type": "Available", "status": "False", "message": "no endpoints"}));
+        let keda = ApiServiceState::Foreign("leads to Service keda-metrics-apiserver in namespace keda".to_owned());
+        assert_eq!(state_of_api_service(None), ApiServiceState::Missing);
+        assert_eq!(state(&["helm", "kube-apiserver"], json!({}), up.clone()), keda);
+        assert_eq!(state(&["helm", "llmscaler"], json!({}), up.clone()), ApiServiceState::Available);
+        assert_eq!(state(&["llmscaler"], json!({}), down.clone()), ApiServiceState::Unavailable("no endpoints".to_owned()));
+        let chart = json!({CHART.0: CHART.1});
+        assert_eq!(state(&["helm"], chart, down), ApiServiceState::Unavailable("no endpoints".to_owned()));
+    }
 }

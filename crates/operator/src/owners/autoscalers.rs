@@ -5,22 +5,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
-use kube::{Api, Client, Resource};
-use llmscaler_api::{LLMScaler, TargetRef};
+use kube::{Api, Client};
+use llmscaler_api::TargetRef;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, info};
 
+use super::claim::{Claim, Named, key_of};
 use super::rival::Rival;
 use crate::cluster::{WATCH_SILENCE, is_unserved};
 use crate::deadline::{CallError, within};
 use crate::health::Health;
 use crate::metrics::{Metrics, Watched};
-use crate::target::controller;
 use crate::watch::{Collection, Kept, change};
 
 /// How often it is asked whether KEDA has been installed, or taken away.
@@ -28,11 +28,6 @@ const RECHECK: Duration = Duration::from_secs(30);
 
 /// How long the first syncs wait for the first lists. After that the scalers go on: a list that is refused is told in the metrics.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The annotation that pauses a ScaledObject; any value but false does.
-const PAUSED: &str = "autoscaling.keda.sh/paused";
-/// The annotation that has a ScaledObject keep a size.
-const PAUSED_REPLICAS: &str = "autoscaling.keda.sh/paused-replicas";
 
 /// The other autoscalers, by what they scale. The watches begin with it and end with it.
 pub(crate) struct Autoscalers {
@@ -101,13 +96,14 @@ impl Autoscalers {
 
     /// Those that scale the target, in words; `None` when there are none.
     pub(crate) fn of(&self, namespace: &str, target: &TargetRef) -> Option<Rival> {
-        let key = key(namespace, &target.group, &target.kind, &target.name);
+        let key = key_of(namespace, target);
         // KEDA has an HPA made for each ScaledObject that is above zero, and both go by the one name.
-        let mut named: BTreeSet<Named> = self.hpas.owned_by(&key).iter().map(|hpa| hpa.named.clone()).collect();
+        let mut named: BTreeSet<Named> =
+            self.hpas.owned_by(&key).iter().filter_map(|hpa| hpa.0.as_ref()).map(|claim| claim.by.clone()).collect();
         if let Some(scaled_objects) = self.scaled_objects.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            named.extend(scaled_objects.owned_by(&key).iter().map(|object| object.named.clone()));
+            named.extend(scaled_objects.owned_by(&key).iter().filter_map(|object| object.0.as_ref()).map(|claim| claim.by.clone()));
         }
-        named.first().map(|Named { kind, name }| Rival::autoscaler(kind, name, target))
+        named.first().map(|named| Rival::autoscaler(named, target))
     }
 
     /// Where the watches stand.
@@ -167,42 +163,19 @@ async fn search(watches: Watches, found: Arc<RwLock<Option<Collection<ScaledObje
     }
 }
 
-/// The kind and name of an autoscaler, as people look for it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
-    kind: String,
-    name: String,
-}
-
 /// A HorizontalPodAutoscaler, as far as it matters.
 #[derive(Debug)]
-pub(crate) struct Hpa {
-    /// What it scales, as [`key`] has it; `None` for one that is not in anybody's way.
-    target: Option<String>,
-    /// It, or who made it.
-    named: Named,
-}
+pub(crate) struct Hpa(Option<Claim>);
 
 impl Kept for Hpa {
     type Object = HorizontalPodAutoscaler;
 
     fn keep(hpa: HorizontalPodAutoscaler) -> Self {
-        let meta = hpa.metadata;
-        let maker = controller(meta.owner_references.as_deref());
-        let named = match maker {
-            Some(maker) => Named { kind: maker.kind.clone(), name: maker.name.clone() },
-            None => Named { kind: "HorizontalPodAutoscaler".to_owned(), name: meta.name.clone().unwrap_or_default() },
-        };
-        // An LLMScaler that has an HPA act for it is known as itself.
-        let target = hpa.spec.filter(|_| !maker.is_some_and(is_scaler)).map(|spec| {
-            let to = spec.scale_target_ref;
-            key(meta.namespace.as_deref().unwrap_or_default(), group(&to.api_version.unwrap_or_default()), &to.kind, &to.name)
-        });
-        Self { target, named }
+        Self(Claim::of_hpa(&hpa))
     }
 
     fn owner(&self) -> Option<&str> {
-        self.target.as_deref()
+        self.0.as_ref().map(|claim| claim.target.as_str())
     }
 
     fn name(meta: &ObjectMeta) -> String {
@@ -212,29 +185,17 @@ impl Kept for Hpa {
 
 /// KEDA's ScaledObject, as far as it matters.
 #[derive(Debug)]
-pub(crate) struct ScaledObject {
-    /// As that of [`Hpa`].
-    target: Option<String>,
-    named: Named,
-}
+pub(crate) struct ScaledObject(Option<Claim>);
 
 impl Kept for ScaledObject {
     type Object = DynamicObject;
 
     fn keep(object: DynamicObject) -> Self {
-        let (meta, to) = (&object.metadata, &object.data["spec"]["scaleTargetRef"]);
-        let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name));
-        // Of a paused one the size stays, unless it is told one to keep.
-        let paused = annotation(PAUSED).is_some_and(|value| value != "false") && annotation(PAUSED_REPLICAS).is_none();
-        let text = |field: &str, default: &'static str| to[field].as_str().unwrap_or(default).to_owned();
-        let (version, kind) = (text("apiVersion", "apps/v1"), text("kind", "Deployment"));
-        let target = key(meta.namespace.as_deref().unwrap_or_default(), group(&version), &kind, &text("name", ""));
-        let named = Named { kind: "ScaledObject".to_owned(), name: meta.name.clone().unwrap_or_default() };
-        Self { target: (!paused).then_some(target), named }
+        Self(Claim::of_scaled_object(&object))
     }
 
     fn owner(&self) -> Option<&str> {
-        self.target.as_deref()
+        self.0.as_ref().map(|claim| claim.target.as_str())
     }
 
     fn name(meta: &ObjectMeta) -> String {
@@ -242,22 +203,9 @@ impl Kept for ScaledObject {
     }
 }
 
-fn is_scaler(owner: &OwnerReference) -> bool {
-    owner.kind == LLMScaler::kind(&()) && group(&owner.api_version) == LLMScaler::group(&())
-}
-
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
-}
-
-/// A target in a namespace. The version is another view of the same object.
-fn key(namespace: &str, group: &str, kind: &str, name: &str) -> String {
-    format!("{namespace}/{kind}.{group}/{name}")
-}
-
 fn namespaced(meta: &ObjectMeta) -> String {
     format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

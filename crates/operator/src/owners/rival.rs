@@ -3,15 +3,18 @@
 use llmscaler_api::TargetRef;
 use llmscaler_engine::Mode;
 
+use super::claim::{Named, PAUSED};
 use super::contest::Taker;
+use super::fields::Holder;
+use super::product::Product;
 use crate::target::Target;
 
 /// What everybody can do about a rival.
 const STEP_ASIDE: &str = "or set mode: Recommend on this LLMScaler";
 
-/// Somebody else who writes the size of a target.
+/// Somebody else who decides on the size of a target. While there is one, nothing is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rival {
+pub struct Rival {
     /// Who, and that it does.
     pub fact: String,
     /// What to do.
@@ -27,11 +30,11 @@ impl Rival {
         }
     }
 
-    /// An autoscaler of this kind and name.
-    pub(crate) fn autoscaler(kind: &str, name: &str, target: &TargetRef) -> Self {
-        let remedy = match kind {
+    /// Another autoscaler.
+    pub(super) fn autoscaler(Named { kind, name }: &Named, target: &TargetRef) -> Self {
+        let remedy = match kind.as_str() {
             "HorizontalPodAutoscaler" => format!("delete it with kubectl delete hpa {name}"),
-            "ScaledObject" => "delete it, or pause it with the annotation autoscaling.keda.sh/paused: \"true\"".to_owned(),
+            "ScaledObject" => format!("pause it with the annotation {PAUSED}: \"true\", or delete it"),
             _ => format!("turn off the autoscaling of {kind} {name}"),
         };
         Self { fact: format!("{kind} {name} scales {} {} too", target.kind, target.name), advice: format!("{remedy}, {STEP_ASIDE}") }
@@ -39,8 +42,7 @@ impl Rival {
 
     /// The controller that the target belongs to, when it claims the size.
     pub(crate) fn parent(target: &Target, named: &TargetRef) -> Option<Self> {
-        let parent = target.parent.as_ref()?;
-        let claims = target.holders.iter().find(|holder| holder.applied && !holder.is_ours() && !holder.is_person())?;
+        let (parent, claims) = (target.parent.as_ref()?, claim_of_parent(target)?);
         let fact = format!("{} {} belongs to {parent}, which applies its spec.replicas as {}", named.kind, named.name, claims.manager);
         Some(Self { fact, advice: advice_on_parent(&parent.to_string()) })
     }
@@ -50,42 +52,21 @@ impl Rival {
         let fact = format!("{} of {} {} back", taker.words(), named.kind, named.name);
         let advice = match &target.parent {
             Some(parent) => advice_on_parent(&parent.to_string()),
-            None => format!("{}, {STEP_ASIDE}", advice_on(&taker.manager)),
+            None => format!("{}, {STEP_ASIDE}", Product::of(&taker.manager).remedy(&taker.manager)),
         };
         Self { fact, advice: format!("{advice}. It is tried again when it has been quiet for long, and at an edit of this LLMScaler") }
     }
 }
 
-fn advice_on_parent(parent: &str) -> String {
-    format!("name {parent} in targetRef if it can be scaled, or leave the number of replicas out of it, {STEP_ASIDE}")
+/// The field that shows that a target's controller claims its size.
+pub(super) fn claim_of_parent(target: &Target) -> Option<&Holder> {
+    target.parent.as_ref()?;
+    target.holders.iter().find(|holder| holder.applied && !holder.is_ours() && !holder.is_person())
 }
 
-/// How to keep a field manager from `spec.replicas`. The names are those that the products write under.
-fn advice_on(manager: &str) -> String {
-    let is = |prefix: &str| manager.starts_with(prefix);
-    if is("argocd") {
-        "in the Application of Argo CD, add ignoreDifferences with jsonPointers [/spec/replicas] and the syncOption \
-         RespectIgnoreDifferences=true"
-            .to_owned()
-    } else if is("kustomize-controller") {
-        "take spec.replicas out of the manifests that Flux applies".to_owned()
-    } else if is("helm-controller") {
-        "take replicas out of the chart's template, or ignore /spec/replicas in the driftDetection of Flux's HelmRelease".to_owned()
-    } else if is("helm") {
-        "take replicas out of the chart's template".to_owned()
-    } else if is("kubectl") {
-        "take spec.replicas out of the manifest that is applied again and again".to_owned()
-    } else if is("Terraform") || is("HashiCorp") {
-        "add spec[0].replicas to ignore_changes in Terraform's lifecycle block".to_owned()
-    } else if is("pulumi") {
-        "add spec.replicas to Pulumi's ignoreChanges".to_owned()
-    } else if is("kube-controller-manager") {
-        "look for its HorizontalPodAutoscaler with kubectl get hpa, and delete it".to_owned()
-    } else if manager.is_empty() {
-        "look for it in the audit log of the API server, and keep it from spec.replicas".to_owned()
-    } else {
-        format!("keep {manager} from spec.replicas")
-    }
+/// What to do about the controller that a target belongs to.
+pub(super) fn advice_on_parent(parent: &str) -> String {
+    format!("name {parent} in targetRef if it can be scaled, or leave the number of replicas out of it, {STEP_ASIDE}")
 }
 
 #[cfg(test)]
@@ -141,7 +122,8 @@ mod tests {
         }
         let of_parent = Rival::taker(&Taker { manager: "ray-operator".to_owned() }, &target("ray-operator", "Update", true), &named());
         assert!(of_parent.advice.contains("name RayService chat in targetRef"), "{}", of_parent.advice);
-        let watched = Rival::autoscaler("HorizontalPodAutoscaler", "chat", &named()).words(Mode::Recommend);
+        let watched = Rival::autoscaler(&Named { kind: "HorizontalPodAutoscaler".to_owned(), name: "chat".to_owned() }, &named())
+            .words(Mode::Recommend);
         assert_eq!(watched, "HorizontalPodAutoscaler chat scales Deployment fleet too");
     }
 }

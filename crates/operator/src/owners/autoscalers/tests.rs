@@ -6,40 +6,40 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fake_api;
 
-fn fleet() -> TargetRef {
+pub(in crate::owners) fn fleet() -> TargetRef {
     TargetRef { group: "apps".into(), version: "v1".into(), kind: "Deployment".into(), name: "fleet".into() }
 }
 
-fn hpa(name: &str, namespace: &str, to: Value, maker: Option<Value>) -> Value {
+pub(in crate::owners) fn hpa(name: &str, namespace: &str, to: Value, maker: Option<Value>) -> Value {
     let owners: Vec<Value> = maker.into_iter().collect();
     let metadata = json!({"name": name, "namespace": namespace, "uid": name, "ownerReferences": owners});
     json!({"metadata": metadata, "spec": {"maxReplicas": 9, "scaleTargetRef": to}})
 }
 
-fn owner(api_version: &str, kind: &str, name: &str) -> Value {
+pub(in crate::owners) fn owner(api_version: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "o", "controller": true})
 }
 
-fn to(api_version: &str, kind: &str, name: &str) -> Value {
+pub(in crate::owners) fn to(api_version: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "name": name})
 }
 
 /// An API server with HPAs, and with KEDA's objects while it is installed.
-struct Server {
+pub(in crate::owners) struct Server {
     hpas: Value,
-    keda: AtomicBool,
-    scaled_objects: Mutex<Value>,
+    pub keda: AtomicBool,
+    pub scaled_objects: Mutex<Value>,
     /// Questions for KEDA, and requests for its objects.
     asked: [AtomicUsize; 2],
 }
 
 impl Server {
-    fn new(hpas: Value) -> Arc<Self> {
+    pub fn new(hpas: Value) -> Arc<Self> {
         let asked = [AtomicUsize::new(0), AtomicUsize::new(0)];
         Arc::new(Self { hpas, keda: AtomicBool::new(false), scaled_objects: Mutex::new(json!([])), asked })
     }
 
-    fn watched(self: &Arc<Self>, namespace: Option<&str>) -> Autoscalers {
+    pub fn watched(self: &Arc<Self>, namespace: Option<&str>) -> Autoscalers {
         let server = self.clone();
         let client = fake_api::client(move |asked| server.answer(asked.path.split('?').next().unwrap_or_default()));
         let namespace = namespace.map(str::to_owned);
@@ -103,29 +103,6 @@ async fn an_hpa_is_found_by_what_it_scales() {
         ("kserve", Some("InferenceService llm scales Deployment fleet too")),
     ] {
         assert_eq!(fact(&autoscalers, namespace).as_deref(), expected, "{namespace}");
-    }
-}
-
-#[test]
-fn a_scaled_object_that_is_paused_is_in_nobodys_way() {
-    let target = |annotations: Value, to: Value| {
-        let metadata = json!({"name": "chat", "namespace": "serving", "annotations": annotations});
-        let object =
-            json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": metadata, "spec": {"scaleTargetRef": to}});
-        ScaledObject::keep(serde_json::from_value(object).unwrap()).target
-    };
-    let fleet = Some("serving/Deployment.apps/fleet".to_owned());
-    assert_eq!(target(json!({}), json!({"name": "fleet"})), fleet, "a Deployment unless it says otherwise");
-    let set = to("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "fleet");
-    assert_eq!(target(json!({}), set).as_deref(), Some("serving/LeaderWorkerSet.leaderworkerset.x-k8s.io/fleet"));
-    for (annotations, counts) in [
-        (json!({PAUSED: "true"}), false),
-        (json!({PAUSED: "yes please"}), false),
-        (json!({PAUSED: "false"}), true),
-        (json!({PAUSED: "true", PAUSED_REPLICAS: "3"}), true),
-        (json!({PAUSED_REPLICAS: "3"}), true),
-    ] {
-        assert_eq!(target(annotations.clone(), json!({"name": "fleet"})).is_some(), counts, "{annotations}");
     }
 }
 
