@@ -1,4 +1,4 @@
-use llmscaler_engine::{Memory, Observation, Reading, Time, Workload, decide};
+use llmscaler_engine::{Finished, Measurement, Memory, Observation, Rates, Reading, Time, Traffic, Workload, decide};
 use serde_json::{Value, json};
 
 use super::*;
@@ -175,4 +175,65 @@ fn the_fallback_is_a_floor_that_is_there_only_when_it_holds() {
     assert_eq!(after(1), [Err(()), Ok("0".to_owned())]);
     assert_eq!(after(2), [Err(()), Ok("6".to_owned())]);
     assert_eq!(fed_with(more, vec![Reading::from_number(3.0)], 1), [Ok("3".to_owned()), Ok("0".to_owned())]);
+}
+
+/// So many requests a second, of 1000 prompt tokens each.
+fn arriving(rate: f64) -> Traffic {
+    let known = |x| Measurement::new(x);
+    let rates = |rate| Rates { over_60s: known(rate), ..Rates::default() };
+    let finished = Finished { requests: known(1.0).unwrap(), output_tokens: known(400.0).unwrap() };
+    Traffic {
+        arrivals: rates(rate),
+        prompt_tokens: rates(1000.0 * rate),
+        finished: Some(finished),
+        median_output: known(300.0),
+        waiting: known(0.0),
+        running: known(0.0),
+        ..Traffic::default()
+    }
+}
+
+#[test]
+fn the_count_of_the_headroom_law_is_passed_through_and_floors_stand_beside_it() {
+    let queue = json!({"name": "queue", "query": "q", "target": "1", "metricType": "AverageValue", "required": true});
+    let slo = json!({"strategy": "Headroom", "ttft": "3s", "tpot": "100ms"});
+    let preset = json!({"name": "llm-d-EPP", "matchLabels": {"service": "epp"}});
+    let floor = json!({"failureThreshold": 1, "replicas": 7});
+    let more = json!({"maxReplicas": 40, "metrics": [queue], "preset": preset, "slo": slo, "fallback": floor});
+    let hpa = built(more.clone(), true);
+    let fed: Vec<_> = hpa["spec"]["metrics"].as_array().unwrap().iter().map(|metric| metric["external"]["target"].clone()).collect();
+    assert_eq!(fed, vec![json!({"type": "AverageValue", "averageValue": "1"}); 3]);
+    for direction in ["scaleUp", "scaleDown"] {
+        assert_eq!(hpa["spec"]["behavior"][direction]["tolerance"], "0", "to the last replica");
+    }
+
+    let spec = object(more).parse().unwrap().spec;
+    let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
+    let (mut memory, mut now) = (Memory::default(), Time::default());
+    let mut sync = |queue: Reading, traffic: Option<Traffic>| {
+        let readings = vec![queue, Reading::unknown("no latency")];
+        let seen = Observation { workload: workload.clone(), readings, traffic: traffic.map(Box::new) };
+        let decision = decide(&spec, &seen, &memory, now);
+        now = now.after(Duration::from_secs(15));
+        let values = values("pool", &spec, &decision).into_iter().map(|(_, value)| value.map(|value| value.to_string()).map_err(|_| ()));
+        let (values, recommended) = (values.collect::<Vec<_>>(), decision.recommended.to_string());
+        memory = decision.memory;
+        (values, recommended)
+    };
+    // What is promised is not read, and the law goes by what arrives.
+    let (values, recommended) = sync(Reading::from_number(0.0), Some(arriving(100.0)));
+    assert!(recommended.parse::<u32>().unwrap() > 4, "{recommended}");
+    assert_eq!(values, [Ok("0".to_owned()), Ok(recommended), Ok("0".to_owned())]);
+    // Nothing shrinks before the law has seen enough.
+    for _ in 0..100 {
+        sync(Reading::from_number(0.0), Some(arriving(1.0)));
+    }
+    // A required metric that is unknown is an error, on which the HPA does not shrink; the law's count stays what it is.
+    let (values, recommended) = sync(Reading::unknown("no answer"), Some(arriving(1.0)));
+    let count = values[1].clone().unwrap();
+    assert_eq!((&values[0], recommended.as_str()), (&Err(()), "4"), "held at what there is");
+    assert!(count.parse::<u32>().unwrap() < 4, "{count}");
+    // From the second sync in a row on the floor holds.
+    let (values, _) = sync(Reading::unknown("no answer"), None);
+    assert_eq!(values, [Err(()), Err(()), Ok("7".to_owned())]);
 }
