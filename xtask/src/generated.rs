@@ -1,6 +1,9 @@
 //! The files, and where their content comes from.
 
+mod alerts;
 mod installer;
+mod law_pictures;
+mod reference;
 mod roles;
 mod rules;
 mod values;
@@ -22,6 +25,7 @@ const fn file(path: &'static str, content: fn() -> Result<String>) -> File {
 /// Every file that is derived from code.
 pub const FILES: &[File] = &[
     file("config/crd/bases/autoscaling.modelsphere.dev_llmscalers.yaml", crd),
+    file("config/prometheus/alerts.yaml", alerts::rule),
     file("config/rbac/role.yaml", || Ok(roles::manager())),
     file("config/rbac/leader_election_role.yaml", || Ok(roles::leader_election())),
     file("config/rbac/metrics_auth_role.yaml", || Ok(roles::metrics_auth())),
@@ -33,6 +37,9 @@ pub const FILES: &[File] = &[
     file("dist/chart/templates/_rules.tpl", || Ok(roles::templates())),
     file("dist/install.yaml", installer::yaml),
     file("docs/chart-values.md", values::page),
+    file("docs/reference.md", reference::page),
+    file("docs/pictures/law-ratio.svg", law_pictures::ratio),
+    file("docs/pictures/law-band.svg", law_pictures::band),
 ];
 
 const HEADER: &str = "# Generated from crates/api by `cargo run -p xtask -- generate`; do not edit.\n";

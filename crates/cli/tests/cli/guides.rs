@@ -115,29 +115,3 @@ fn the_patch_of_the_warm_up_has_the_shape_of_a_deployment() {
     let template: PodTemplateSpec = serde_json::from_value(patch["spec"]["template"].clone()).unwrap();
     assert_eq!(json!({"spec": {"template": template}}), patch);
 }
-
-#[test]
-fn every_link_leads_somewhere() {
-    let mut followed = 0;
-    let pages = ["README.md", "docs/conditions.md"].map(|page| root().join(page)).into_iter();
-    let guides = guides().into_iter().map(|(name, _)| root().join("docs/guides").join(name));
-    for page in pages.chain(guides) {
-        for link in read(&page).split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
-            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
-            assert!(target.exists(), "{}: {link}", page.display());
-            if !heading.is_empty() {
-                let anchors: Vec<String> = read(&target).lines().filter_map(|line| line.strip_prefix('#')).map(anchor).collect();
-                assert!(anchors.iter().any(|anchor| anchor == heading), "{}: {link}: {anchors:?}", page.display());
-            }
-            followed += 1;
-        }
-    }
-    assert!(followed > 20, "{followed} links followed");
-}
-
-/// As GitHub makes it of a heading.
-fn anchor(heading: &str) -> String {
-    let heading = heading.trim_start_matches('#').trim().to_lowercase();
-    heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
-}
