@@ -49,9 +49,10 @@ fn made(folder: PathBuf) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// The names of the subcommands, without the `help` that clap adds.
+    /// The names of the subcommands that the help tells of, without the `help` that clap adds.
     fn subcommands() -> Vec<String> {
-        let names: Vec<String> = llmscaler::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        let (command, told) = (llmscaler::command(), |command: &&clap::Command| !command.is_hide_set());
+        let names: Vec<String> = command.get_subcommands().filter(told).map(|command| command.get_name().to_owned()).collect();
         assert!(names.iter().any(|name| name == "operator"), "{names:?}");
         names
     }

@@ -32,6 +32,9 @@ pub enum Failure {
     /// The demo could not start, or had to end.
     #[error("demo: {0}")]
     Demo(String),
+    /// The metrics mock could not be served.
+    #[error("metrics-mock: {0}; choose another --bind-address where that one is taken")]
+    MetricsMock(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}; check where it goes")]
     Output(io::Error),
@@ -86,6 +89,7 @@ impl Failure {
             | Self::Output(_)
             | Self::Operator(_)
             | Self::Demo(_)
+            | Self::MetricsMock(_)
             | Self::Cluster(_)
             | Self::Problems { .. } => 1,
             Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod failure;
+mod metrics_mock;
 mod migrate;
 mod operator;
 mod prose;
@@ -29,6 +30,7 @@ use crate::demo::DemoArguments;
 use crate::doctor::DoctorArguments;
 use crate::explain::ExplainArguments;
 use crate::failure::Failure;
+use crate::metrics_mock::MetricsMockArguments;
 use crate::migrate::MigrateArguments;
 use crate::operator::OperatorArguments;
 use crate::simulate::SimulateArguments;
@@ -104,6 +106,9 @@ enum Command {
     /// scaler's own credentials: what was found, and what to do about it. Nothing is changed.
     #[command(after_help = DOCTOR_EXIT_CODES)]
     Doctor(Box<DoctorArguments>),
+    /// Answer every query of a scaler with a number that is set by hand, for trying it out
+    #[command(hide = true, after_help = EXIT_CODES)]
+    MetricsMock(MetricsMockArguments),
 }
 
 /// The command with its subcommands, as clap knows it.
@@ -126,6 +131,7 @@ pub fn run() -> ExitCode {
         Command::Explain(arguments) => explain::run(arguments, &mut out),
         Command::Migrate(arguments) => migrate::run(arguments, &mut out),
         Command::Doctor(arguments) => doctor::run(arguments, &mut out),
+        Command::MetricsMock(arguments) => metrics_mock::run(arguments, &mut out),
     };
     match result.and(out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,
