@@ -1,4 +1,4 @@
-//! Helm and kubectl as child processes.
+//! Helm, kubectl and promtool as child processes.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -33,12 +33,24 @@ impl Client {
     /// # Panics
     /// When it is missing under `LLMSCALER_E2E=require`.
     pub fn new(name: &str) -> Option<Self> {
+        Self::built_by("helm", name)
+    }
+
+    /// The tool that checks rules for Prometheus; otherwise as [`new`](Self::new).
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn promtool() -> Option<Self> {
+        Self::built_by("control-plane", "promtool")
+    }
+
+    fn built_by(target: &str, name: &str) -> Option<Self> {
         static ANNOUNCED: Once = Once::new();
-        let binary = repository().join(".cache/helm/bin").join(name);
+        let binary = repository().join(".cache").join(target).join("bin").join(name);
         if binary.is_file() {
             return Some(Self { binary, home: TempDir::new().unwrap(), kubeconfig: None });
         }
-        let sentence = format!("tests of the chart need {name}, built once by `make helm` (a few minutes, needs Go)");
+        let sentence = format!("tests of the chart need {name}, built once by `make {target}` (a few minutes, needs Go)");
         assert!(std::env::var("LLMSCALER_E2E").as_deref() != Ok("require"), "{sentence}");
         ANNOUNCED.call_once(|| {
             let _ = writeln!(std::io::stderr(), "skipped: {sentence}");

@@ -7,5 +7,6 @@ mod config;
 mod install;
 mod namespaced;
 mod objects;
+mod observe;
 mod render;
 mod running;

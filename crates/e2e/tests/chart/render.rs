@@ -20,6 +20,9 @@ fn matrix() -> Vec<Vec<String>> {
         "metrics.certSecret=mine,certManager.enabled=true,prometheus.enabled=true",
         "certManager.enabled=true,certManager.issuerRef.kind=ClusterIssuer,certManager.issuerRef.name=mine",
         "serviceAccount.enabled=false,rbac.credentials.enabled=false,crd.keep=false",
+        "prometheus.rules.enabled=true,prometheus.rules.labels.release=prometheus",
+        "prometheus.rules.enabled=true,externalMetrics.enabled=true,grafana.dashboards.enabled=true",
+        "rbac.namespaced=true,prometheus.enabled=true,prometheus.rules.enabled=true,grafana.dashboards.enabled=true",
         "global.of=a-parent-chart",
     ] {
         matrix.push(vec![format!("--set={set}")]);
@@ -60,6 +63,8 @@ fn a_value_that_does_not_exist_or_is_of_another_type_is_refused() {
             ("manager.image.pullPolicy=Sometimes", "pullPolicy"),
             ("metrics.port=0", "/metrics/port"),
             ("prometheus.interval=often", "/prometheus/interval"),
+            ("prometheus.rules.enabled=yes", "/prometheus/rules/enabled"),
+            ("grafana.dashboards.folder=llm", "folder"),
             ("rbac.namespaced=true,externalMetrics.enabled=true", "an API of the whole cluster"),
             ("manager.replicas=2,externalMetrics.enabled=true", "takes manager.replicas=1"),
         ] {
@@ -134,6 +139,31 @@ fn a_certificate_is_mounted_whoever_issues_it_and_prometheus_verifies_it() {
             assert!(certificate["spec"]["dnsNames"].as_array().unwrap().contains(&tls["serverName"]));
         }
     }
+}
+
+#[test]
+fn alerts_and_the_dashboard_are_off_unless_asked_for_and_carry_the_labels_that_they_are_found_by() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    let kinds = ["ServiceMonitor", "PrometheusRule", "ConfigMap"];
+    for (set, found) in [
+        ("crd.keep=true", [0, 0, 0]),
+        ("prometheus.enabled=true", [1, 0, 0]),
+        ("prometheus.rules.enabled=true", [0, 1, 0]),
+        ("grafana.dashboards.enabled=true", [0, 0, 1]),
+    ] {
+        let objects = render(&helm, set);
+        assert_eq!(kinds.map(|kind| of_kind(&objects, kind).len()), found, "{set}");
+    }
+    let objects = render(&helm, "prometheus.rules.enabled=true,prometheus.rules.labels.release=mine,grafana.dashboards.enabled=true");
+    assert_eq!(the(&objects, "PrometheusRule")["metadata"]["labels"]["release"], "mine");
+    assert_eq!(the(&objects, "ConfigMap")["metadata"]["labels"]["grafana_dashboard"], "1");
+    let groups = |set: &str| {
+        let objects = render(&helm, set);
+        let groups = the(&objects, "PrometheusRule")["spec"]["groups"].as_array().unwrap().clone();
+        groups.iter().map(|group| group["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(groups("prometheus.rules.enabled=true"), ["llmscaler"]);
+    assert_eq!(groups("prometheus.rules.enabled=true,externalMetrics.enabled=true"), ["llmscaler", "llmscaler-external-metrics"]);
 }
 
 #[test]
