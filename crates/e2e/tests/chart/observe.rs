@@ -223,6 +223,7 @@ async fn every_metric_and_label_that_is_asked_for_is_in_a_scrape_of_the_running_
         }
     })
     .await;
+    assert!(scrape.lines().any(|line| line == "llmscaler_leader 1"), "without an election it leads:\n{scrape}");
     let expressions = expressions(&rendered);
     assert!(expressions.len() > 40, "{}", expressions.len());
     answered_by_prometheus(&plane, &operator, &expressions).await;
