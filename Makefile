@@ -130,9 +130,9 @@ build-installer: manifests ## Write dist/install.yaml anew, with IMG=REGISTRY/NA
 	$(INSTALLER) >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
 
 .PHONY: helm-lint
-helm-lint: helm ## Lint the chart with Helm 3 and Helm 4
-	.cache/helm/bin/helm-v3 lint --strict dist/chart
-	.cache/helm/bin/helm-v4 lint --strict dist/chart
+helm-lint: helm ## Lint the charts with Helm 3 and Helm 4
+	.cache/helm/bin/helm-v3 lint --strict dist/chart test/charts/vllm-mock
+	.cache/helm/bin/helm-v4 lint --strict dist/chart test/charts/vllm-mock
 
 .PHONY: helm-template
 helm-template: helm ## Render the chart with its defaults

@@ -10,3 +10,4 @@ mod objects;
 mod observe;
 mod render;
 mod running;
+mod vllm_mock;
