@@ -1,5 +1,7 @@
 //! The scripts of the release workflow, on repositories that hold nothing but the files in which a version stands.
 
+#![allow(clippy::unwrap_used, reason = "what helps a test may fail it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -131,4 +133,24 @@ fn the_image_is_built_by_the_toolchain_that_everything_is_tested_with() {
     let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
     let dockerfile = std::fs::read_to_string(root.join("Dockerfile")).unwrap();
     assert!(dockerfile.contains(&format!("ARG RUST_IMAGE=rust:{channel}-")), "the Dockerfile does not build with Rust {channel}");
+}
+
+#[test]
+fn actions_are_pinned_by_commit_with_their_version_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows");
+    let mut pinned = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let workflow = std::fs::read_to_string(&path).unwrap();
+        for uses in workflow.lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("uses: ")) {
+            if uses.starts_with("./") {
+                continue;
+            }
+            let commit = uses.split_once('@').unwrap().1.split_once(" # v").map(|(commit, _)| commit).unwrap_or_default();
+            let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_commit, "{}: `uses: {uses}` is not a commit with its version in a comment", path.display());
+            pinned += 1;
+        }
+    }
+    assert!(pinned > 10, "only {pinned} actions");
 }
