@@ -34,6 +34,9 @@ const BOTTOM: f64 = 272.0;
 /// How finely a curve is looked at, in parts of the axis' unit.
 const PARTS: u32 = 1000;
 
+/// The count that a law asks for at a reading.
+type Asks<'a> = &'a dyn Fn(f64) -> Result<u32>;
+
 /// What is drawn.
 struct Picture<'a> {
     /// What the picture shows, for those who do not see it.
@@ -49,7 +52,7 @@ struct Picture<'a> {
     /// The distance of their grid.
     rung: usize,
     /// What is asked for, with its name.
-    curves: [(&'a str, &'a dyn Fn(f64) -> Result<u32>); 2],
+    curves: [(&'a str, Asks<'a>); 2],
 }
 
 impl Picture<'_> {
@@ -104,7 +107,7 @@ impl Picture<'_> {
     }
 
     /// A curve of whole numbers: level, then a step.
-    fn line(&self, asks: &dyn Fn(f64) -> Result<u32>) -> Result<String> {
+    fn line(&self, asks: Asks<'_>) -> Result<String> {
         let mut level = asks(0.0)?;
         let mut path = format!("M{LEFT} {:.1}", self.y(level));
         for part in 1..=self.up_to * PARTS {
