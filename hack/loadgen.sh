@@ -41,12 +41,12 @@ quoted() {
   text=${text//$'\n'/\\n}
   printf '"%s"' "${text//$'\t'/\\t}"
 }
-body() { printf '{"model": %s, "prompt": %s, "max_tokens": %d}' "$(quoted "$MODEL")" "$(quoted "$PROMPT")" "$1"; }
+body=$(printf '{"model": %s, "prompt": %s, "max_tokens": %d}' "$(quoted "$MODEL")" "$(quoted "$PROMPT")" "$MAX_TOKENS")
 url=http://$ADDR/v1/completions
 
 # hey counts refusals like answers, so one request goes ahead.
-if ! answer=$(curl -sS --fail-with-body --max-time 60 -H "Content-Type: application/json" -d "$(body "$MAX_TOKENS")" "$url"); then
+if ! answer=$(curl -sS --fail-with-body --max-time 60 -H "Content-Type: application/json" -d "$body" "$url"); then
   echo "loadgen.sh: $url refuses $MAX_TOKENS tokens of $MODEL: ${answer:-no answer}; check ADDR, MODEL and MAX_TOKENS" >&2
   exit 1
 fi
-exec hey -z "$DURATION" -c "$CONCURRENCY" -t "$TIMEOUT" -m POST -T application/json -d "$(body "$MAX_TOKENS")" "$url"
+exec hey -z "$DURATION" -c "$CONCURRENCY" -t "$TIMEOUT" -m POST -T application/json -d "$body" "$url"

@@ -26,6 +26,7 @@ arguments.add_argument("--give-up", type=float, required=True)
 arguments.add_argument("--log", required=True)
 given = arguments.parse_args()
 
+
 # An alarm bounds the whole read. A timeout of the socket would start again with every byte.
 def too_long(*_):
     raise TimeoutError("no answer in time")

@@ -60,7 +60,8 @@ async fn the_fleet_follows_the_value_that_is_set_and_holds_what_is_unknown() {
     let ns = plane.namespace("mocked").await;
     let namespace = format!("--namespace={}", ns.name());
     let set = "--set=metricsMock.enabled=true,serviceMonitor.enabled=false,scaler.syncPeriodSeconds=1";
-    helm.run(["install", "opt", CHART, set, &namespace]).unwrap();
+    let notes = helm.run(["install", "opt", CHART, set, &namespace]).unwrap();
+    assert!(notes.contains("takes at most 50 s") && notes.contains("curl -X PUT"), "{notes}");
     let mock = serde_json::to_value(ns.deployments().get("opt-metrics-mock").await.unwrap()).unwrap();
     let mock = MetricsMock::start(&mock);
     // Nothing here knows the address of its Service but a proxy, and the mock is one that answers itself.
