@@ -15,8 +15,8 @@ usage() {
 }
 
 case "${1-}" in
-  amd64) target=x86_64-unknown-linux-musl compiler=x86_64-linux-gnu-gcc package=gcc-x86-64-linux-gnu ;;
-  arm64) target=aarch64-unknown-linux-musl compiler=aarch64-linux-gnu-gcc package=gcc-aarch64-linux-gnu ;;
+  amd64) target=x86_64-unknown-linux-musl compiler=x86_64-linux-gnu-gcc packages=(gcc-x86-64-linux-gnu libc6-dev-amd64-cross) ;;
+  arm64) target=aarch64-unknown-linux-musl compiler=aarch64-linux-gnu-gcc packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross) ;;
   -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -25,22 +25,25 @@ variable=${target//-/_}
 export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
 flags=(--release --locked --target "$target" --package llmscaler)
 
+# A compiler without the headers of a C library is not enough.
+compiles() { "$compiler" -E - <<<'#include <stdint.h>' >/dev/null 2>&1; }
+
 case "${2-}" in
   prepare)
     # An image that brings the target and the compiler needs neither rustup's server nor Debian's.
     if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
       rustup target add "$target"
     fi
-    if ! command -v "$compiler" >/dev/null; then
+    if ! compiles; then
       as_root=()
       [ "$(id -u)" = 0 ] || as_root=(sudo)
       "${as_root[@]}" apt-get update -q
-      "${as_root[@]}" apt-get install -qy --no-install-recommends "$package"
+      "${as_root[@]}" apt-get install -qy --no-install-recommends "${packages[@]}"
     fi
     ;;
   build)
-    if ! command -v "$compiler" >/dev/null; then
-      echo "static.sh: no $compiler on the PATH; install $package, or run \`static.sh $1 prepare\`" >&2
+    if ! compiles; then
+      echo "static.sh: no $compiler on the PATH, or none with headers; install ${packages[*]}, or run \`static.sh $1 prepare\`" >&2
       exit 1
     fi
     cargo build "${flags[@]}"
