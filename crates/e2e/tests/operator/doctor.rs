@@ -10,7 +10,7 @@ use crate::scaler::{on_load, scaler};
 use crate::told::{Told, llmscaler, start};
 
 /// Severity, check and text of each finding about a scaler of the namespace.
-fn findings(told: &Told, ns: &Namespace, name: &str) -> Vec<(String, String, String)> {
+pub fn findings(told: &Told, ns: &Namespace, name: &str) -> Vec<(String, String, String)> {
     let document = told.json();
     let subject = format!("{}/{name}", ns.name());
     let reports = document["reports"].as_array().unwrap();
@@ -121,12 +121,12 @@ async fn whoever_else_decides_on_the_size_is_named() {
     let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "cpu"},
         "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 2}});
     ns.apply(&hpa.to_string()).await;
-    finds(&ns, "problem", "owner", "HorizontalPodAutoscaler cpu scales the target too, so nothing is written → kubectl delete hpa cpu")
-        .await;
+    let hpa = "HorizontalPodAutoscaler cpu scales Deployment fleet too, so nothing is written → delete it with kubectl delete hpa cpu";
+    finds(&ns, "problem", "owner", hpa).await;
 
     let fleet: Value = serde_json::from_str(&on_load(&ns, json!({}))).unwrap();
     ns.apply(&scaler("second", &fleet["spec"])).await;
-    finds(&ns, "problem", "owner", "LLMScaler second scales the target too").await;
+    finds(&ns, "problem", "owner", "LLMScaler second scales Deployment fleet too").await;
 }
 
 #[tokio::test]

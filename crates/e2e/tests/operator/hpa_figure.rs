@@ -2,18 +2,16 @@
 //!
 //! Run by hand: `cargo test -p llmscaler-e2e --test operator hpa_figure -- --ignored --nocapture`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::routing::get;
-use axum::{Json, Router};
-use axum_server::tls_rustls::RustlsConfig;
 use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, deployment, eventually};
 use serde_json::{Value, json};
 
-use crate::hpa_plane::{self, API_SERVICE};
+use crate::hpa_plane;
+use crate::metrics_adapter::Adapter;
 
+/// The one metric of the generated HPA.
+const METRIC: &str = "llmscaler-fleet-decision";
 /// Changes that are timed, between these two sizes.
 const CHANGES: usize = 20;
 const SIZES: [i64; 2] = [4, 6];
@@ -48,41 +46,13 @@ fn said(who: &str, times: &[Duration]) {
 async fn fed_by_a_plain_server(hpa: Value) -> Vec<Duration> {
     let plane = ControlPlane::start().await.unwrap();
     let ns = plane.namespace("plain").await;
-    let value = Arc::new(AtomicI64::new(SIZES[0]));
-    let (path, served) = ("/apis/external.metrics.k8s.io/v1beta1", value.clone());
-    let resources =
-        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "external.metrics.k8s.io/v1beta1", "resources": []});
-    let values = move || async move {
-        let value = served.load(Ordering::Relaxed).to_string();
-        let item = json!({"metricName": "m", "metricLabels": {}, "timestamp": "2026-01-01T00:00:00Z", "value": value});
-        let kind =
-            json!({"kind": "ExternalMetricValueList", "apiVersion": "external.metrics.k8s.io/v1beta1", "metadata": {}, "items": [item]});
-        Json(kind)
-    };
-    let app = Router::new()
-        .route(path, get(move || async move { Json(resources) }))
-        .route(&format!("{path}/namespaces/{{ns}}/{{metric}}"), get(values));
-    let (certificate, key) = ns.loopback_service("plain").await;
-    let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
-    let service = json!({
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": API_SERVICE},
-        "spec": {
-            "group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
-            "caBundle": plane.ca_bundle(), "service": {"namespace": ns.name(), "name": "plain", "port": port},
-        },
-    });
-    plane.apply(&service.to_string()).await;
+    let adapter = Adapter::start(&ns).await;
+    adapter.set(METRIC, SIZES[0]);
     ns.create(&deployment("fleet", SIZES[0] as i32)).await;
     let hpa =
         json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "fleet"}, "spec": hpa["spec"]});
     ns.apply(&hpa.to_string()).await;
-    times(&ns, |size| value.store(size, Ordering::Relaxed)).await
+    times(&ns, |size| adapter.set(METRIC, size)).await
 }
 
 #[tokio::test]

@@ -7,8 +7,20 @@ use kube::api::DeleteParams;
 use llmscaler_e2e::{ControlPlane, DecisionServer};
 use serde_json::{Value, json};
 
-use crate::fleet::{SOON, condition};
+use crate::doctor::findings;
+use crate::fleet::{Fleet, SOON, condition};
 use crate::hpa_plane::{self, API_SERVICE};
+use crate::told::llmscaler;
+
+/// What the doctor finds, among other things.
+async fn says(fleet: &Fleet, severity: &str, check: &str, words: &str) {
+    let account = format!("{}/llmscaler", fleet.ns().name());
+    let told = llmscaler(fleet.ns(), &["doctor", "fleet", "-o", "json", "--operator-account", &account]).await;
+    let all = findings(&told, fleet.ns(), "fleet");
+    assert!(all.iter().any(|(as_, about, text)| as_ == severity && about == check && text.contains(words)), "{words}: {all:#?}");
+    // The HPA is the scaler's own, and what its controller writes is its scaler's doing.
+    assert!(all.iter().all(|(severity, check, _)| check != "owner" || severity == "ok" || severity == "note"), "{all:#?}");
+}
 
 #[tokio::test]
 async fn changing_hands_and_deleting_change_no_size_and_leave_no_orphan() {
@@ -26,6 +38,8 @@ async fn changing_hands_and_deleting_change_no_size_and_leave_no_orphan() {
     fleet.edit(json!({"actuation": "HorizontalPodAutoscaler"})).await;
     started.hpa_condition("ScalingActive", "True", "ValidMetricFound").await;
     fleet.keeps_size(3).await;
+    says(fleet, "ok", "hpa", "serves the cluster's external metrics, and the API server reaches it").await;
+    says(fleet, "ok", "rights", "may do all that this scaler takes").await;
     // What somebody changes is put right, and what somebody deletes comes back.
     ns.patch(&started.hpas(), "llmscaler-fleet", &json!({"spec": {"maxReplicas": 77}})).await;
     let hpa = started.hpa("put right", |hpa| hpa["spec"]["maxReplicas"] == 10).await;
@@ -92,6 +106,7 @@ async fn an_api_that_is_somebody_elses_is_left_alone_until_it_is_free() {
     fleet.keeps_size(2).await;
     assert!(started.hpas().get_opt("llmscaler-fleet").await.unwrap().is_none());
     assert_eq!(fleet.operator().metric("llmscaler_external_metrics_served").await, Some(0.0));
+    says(fleet, "problem", "hpa", "leads to Service keda-metrics-apiserver in namespace default and is not the operator's").await;
     let after = api.get(API_SERVICE).await.unwrap();
     assert_eq!(before.spec, after.spec);
     // The API server writes its status.

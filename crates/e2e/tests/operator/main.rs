@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
 
 mod admission;
+mod change_of_hands;
 mod credentials;
 mod decision_server;
 mod doctor;
@@ -17,10 +18,12 @@ mod hpa;
 mod hpa_figure;
 mod hpa_hand_over;
 mod hpa_plane;
+mod keda;
 mod kinds;
 mod leadership;
 mod lifecycle;
 mod marks;
+mod metrics_adapter;
 mod owners;
 mod ownership;
 mod restart;

@@ -5,15 +5,17 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, deployment};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::doctor::findings;
 use crate::fleet::{A_FEW_SYNCS, SOON, condition, operator_of};
+use crate::keda;
 use crate::ownership::{events_about, owners_of_the_size};
 use crate::steered::{Steered, has, settles_at};
+use crate::told::llmscaler;
 
 /// Longer than the operator takes to notice that KEDA was installed.
 const KEDA_SOON: Duration = Duration::from_secs(75);
@@ -29,6 +31,18 @@ fn leaves_it(scaler: &Value, words: &[&str]) -> bool {
 
 async fn leaves_it_to(ns: &Namespace, words: &[&str], soon: Duration) {
     ns.wait_for(&ns.scalers(), "fleet", &format!("left to {words:?}"), soon, |scaler| leaves_it(scaler, words)).await;
+}
+
+/// The doctor, who looks once, comes to the same as the operator.
+async fn the_doctor_agrees(ns: &Namespace) {
+    let scaler = ns.scalers().get("fleet").await.unwrap();
+    let message = condition(&scaler.data["status"], "TargetOwned")["message"].as_str().unwrap().to_owned();
+    let (fact, advice) = message.split_once("; ").unwrap();
+    let told = llmscaler(ns, &["doctor", "fleet", "-o", "json"]).await;
+    let all = findings(&told, ns, "fleet");
+    let text = format!("{fact}, so nothing is written → {advice}");
+    let problems: Vec<_> = all.iter().filter(|(severity, check, _)| severity == "problem" && check == "owner").collect();
+    assert!(matches!(problems[..], [(.., found)] if *found == text), "{text}\n{all:#?}");
 }
 
 async fn stays_at(ns: &Namespace, replicas: i64) {
@@ -76,6 +90,7 @@ async fn an_hpa_that_appears_has_the_target_until_it_goes() {
 
     test.ns.create(&hpa("rival", None)).await;
     leaves_it_to(&test.ns, &["HorizontalPodAutoscaler rival", "kubectl delete hpa rival"], SOON).await;
+    the_doctor_agrees(&test.ns).await;
     test.ask(6);
     stays_at(&test.ns, 4).await;
     was_told_once(&test.ns, "rival").await;
@@ -125,36 +140,19 @@ async fn a_scaled_object_of_a_keda_that_came_later_has_the_target_until_it_is_pa
     test.scale(json!({})).await;
     test.settles_at(3).await;
 
-    plane.apply(&crd_of_scaled_objects().to_string()).await;
+    plane.apply(&keda::definition().to_string()).await;
     let object = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "chat"},
         "spec": {"scaleTargetRef": {"name": "fleet"}, "triggers": []}});
     test.ns.apply(&object.to_string()).await;
     leaves_it_to(&test.ns, &["ScaledObject chat", "autoscaling.keda.sh/paused"], KEDA_SOON).await;
+    the_doctor_agrees(&test.ns).await;
     test.ask(5);
     stays_at(&test.ns, 3).await;
     was_told_once(&test.ns, "ScaledObject chat").await;
 
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("keda.sh", "v1alpha1", "ScaledObject"), "scaledobjects");
-    let objects: Api<DynamicObject> = Api::namespaced_with(plane.client(), test.ns.name(), &resource);
     let pause = json!({"metadata": {"annotations": {"autoscaling.keda.sh/paused": "true"}}});
-    test.ns.patch(&objects, "chat", &pause).await;
+    test.ns.patch(&keda::scaled_objects(&test.ns), "chat", &pause).await;
     test.settles_at(5).await;
-}
-
-/// The least that the operator needs to know of KEDA's kind.
-fn crd_of_scaled_objects() -> Value {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "scaledobjects.keda.sh"},
-        "spec": {
-            "group": "keda.sh",
-            "names": {"kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject"},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
-        },
-    })
 }
 
 /// Applies `replicas` to Deployment `fleet` by force, as somebody whose repository says so.
@@ -262,6 +260,7 @@ async fn a_controller_that_applies_its_targets_size_has_it_and_one_that_only_cre
 
     applies(&deployments, "parent-operator", Some(2)).await;
     leaves_it_to(&test.ns, &["Deployment parent", "parent-operator"], SOON).await;
+    the_doctor_agrees(&test.ns).await;
     settles_at(&test.ns, "fleet", 2).await;
     stays_at(&test.ns, 2).await;
     was_told_once(&test.ns, "parent-operator").await;
