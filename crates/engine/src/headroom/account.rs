@@ -44,6 +44,7 @@ impl Account {
         let head = if desired > need {
             match kept {
                 Kept::Start(left) => format!("held at {desired} for {} s more, as nothing shrinks in the first 300 s", left.as_secs()),
+                Kept::Need(Held { age: 0, .. }) => format!("held at {desired} by the dead band of half a replica"),
                 Kept::Need(Held { age, more, .. }) => {
                     format!("held at {desired} by the need {} s ago, for {} s more", age as f64 * TICK, more as f64 * TICK)
                 }
@@ -113,6 +114,8 @@ mod tests {
     fn the_sentence_of_a_hold() {
         let held = Account { need: Replicas::new(9), ..account() };
         assert!(held.text(NEED).starts_with("held at 12 by the need 45 s ago, for 255 s more: load 5.9"), "{}", held.text(NEED));
+        let now = Kept::Need(Held { count: Replicas::ZERO, age: 0, more: 20 });
+        assert!(held.text(now).starts_with("held at 12 by the dead band of half a replica: load 5.9"), "{}", held.text(now));
         let start = Kept::Start(Duration::from_secs(120));
         assert!(held.text(start).starts_with("held at 12 for 120 s more, as nothing shrinks in the first 300 s: load"));
     }

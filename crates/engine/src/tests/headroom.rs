@@ -106,7 +106,7 @@ fn nothing_shrinks_in_the_first_five_minutes() {
     assert_eq!(pool.at, 300);
     let decision = pool.tick(requests(60.0));
     assert_eq!(decision.recommended, Replicas::new(8), "6.807 and half a replica of dead band");
-    assert!(account(&decision).starts_with("held at 8 by the need 0 s ago, for 435 s more: load 5.0"), "{}", account(&decision));
+    assert!(account(&decision).starts_with("held at 8 by the dead band of half a replica: load 5.0"), "{}", account(&decision));
 }
 
 #[test]
