@@ -96,6 +96,7 @@ async fn the_page_in_a_browser() {
     follows_the_keyboard(&browser).await;
     shows_a_scaler_and_how_it_grows(&browser, &running, &mut chat).await;
     fits_a_phone_and_the_dark(&browser, &running).await;
+    a_broken_link_leads_to_all_scalers(&browser, &running).await;
     assert_eq!(browser.complaints().await, [""; 0]);
     let running = survives_a_restart(&browser, running).await;
     browser.page.goto("about:blank").await.unwrap();
@@ -229,6 +230,22 @@ async fn fits_a_phone_and_the_dark(browser: &Browser, running: &Running) {
         browser.picture(&format!("{name}-phone-whole")).await;
         browser.size(1280, 900).await;
     }
+}
+
+/// A `%` that encodes nothing, as a link that was cut has one. The page starts with it, and it comes to a page that runs.
+async fn a_broken_link_leads_to_all_scalers(browser: &Browser, running: &Running) {
+    let shown = "return [document.getElementById('overview').hidden, document.getElementById('detail').hidden]";
+    let connection = "return document.getElementById('connection').className";
+    for broken in ["#/%/x", "#/serving/chat%E2"] {
+        browser.page.goto("about:blank").await.unwrap();
+        browser.page.goto(running.url(broken)).await.unwrap();
+        browser.until(connection, "live").await;
+        assert_eq!(browser.eval(shown).await, serde_json::json!([false, true]), "{broken}");
+    }
+    browser.eval("location.hash = '#/serving/chat-70b'").await;
+    browser.until(shown, vec![true, false]).await;
+    browser.eval("location.hash = '#/%/x'").await;
+    browser.until(shown, vec![false, true]).await;
 }
 
 async fn survives_a_restart(browser: &Browser, running: Running) -> Running {

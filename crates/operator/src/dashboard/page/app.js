@@ -101,9 +101,20 @@ function disconnect() {
   source = null;
 }
 
-function route() {
+/** The scaler that the address names; null where it names none. */
+function addressed() {
   const [, namespace, name] = location.hash.match(/^#\/([^/]+)\/([^/]+)$/) ?? [];
-  const to = namespace && name ? `${decodeURIComponent(namespace)}/${decodeURIComponent(name)}` : null;
+  if (!namespace || !name) return null;
+  try {
+    return `${decodeURIComponent(namespace)}/${decodeURIComponent(name)}`;
+  } catch {
+    // A `%` that encodes nothing names no scaler.
+    return null;
+  }
+}
+
+function route() {
+  const to = addressed();
   const from = detail.shown();
   overview.show(to === null, from);
   detail.show(to, now);
