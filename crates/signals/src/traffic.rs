@@ -176,10 +176,12 @@ pub(crate) fn median(buckets: &[Bucket]) -> Option<Measurement> {
     Measurement::new(histogram_quantile(0.5, buckets.iter().copied()))
 }
 
-/// Those of the requests that took longer than `promise`; `None` without requests.
+/// Those of the requests that took longer than `promise`. Of a histogram that counted none it is known that none of none did: answers of
+/// one token have no time per token. `None` without the bucket without end.
 pub(crate) fn later_than(promise: f64, buckets: &[Bucket]) -> Option<Late> {
-    let share = share_above(promise, buckets.iter().copied())?;
-    let of = buckets.iter().filter(|bucket| bucket.upper == f64::INFINITY).map(|bucket| bucket.count).sum();
+    let ends = buckets.iter().filter(|bucket| bucket.upper == f64::INFINITY).map(|bucket| bucket.count);
+    let of = ends.reduce(|sum, count| sum + count)?;
+    let share = share_above(promise, buckets.iter().copied()).unwrap_or(0.0);
     Some(Late { share: Measurement::new(share)?, of: Measurement::new(of)? })
 }
 

@@ -228,7 +228,9 @@ impl Scrape {
         for bucket in known.iter().copied().chain(std::iter::repeat_n(worst, missing)).flatten() {
             *added.entry(bucket.upper.to_bits()).or_insert(0.0) += bucket.count;
         }
-        Some(sorted(&added)).filter(|buckets| buckets.last().is_some_and(|last| last.upper == f64::INFINITY))
+        // Pods that say nothing do not prove that nothing was observed.
+        let proved = |last: &Bucket| last.upper == f64::INFINITY && (missing == 0 || last.count > 0.0);
+        Some(sorted(&added)).filter(|buckets| buckets.last().is_some_and(proved))
     }
 }
 

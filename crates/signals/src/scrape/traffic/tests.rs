@@ -1,11 +1,13 @@
 use std::fmt::Write as _;
 
+use llmscaler_engine::Late;
 use proptest::prelude::*;
 
 use super::super::PodPage;
 use super::*;
 use crate::TRAFFIC_SIGNALS;
 use crate::preset::Preset;
+use crate::prometheus::read_buckets;
 
 const PROMISED: Promised = Promised { ttft: 1.0, tpot: 0.05 };
 
@@ -309,11 +311,15 @@ fn idle_pods_prove_a_zero_that_silent_ones_do_not() {
             rates(found.arrivals, [Some(0.0); 3]);
             rates(found.prompt_tokens, [Some(0.0); 3]);
             close(found.finished.map(|finished| finished.requests), 0.0);
-            assert_eq!((found.inter_token, found.late_ttft, found.median_output), (None, None, None));
+            assert_eq!((found.inter_token, found.median_output), (None, None));
+            for late in [found.late_ttft, found.late_tpot] {
+                assert_eq!(late.map(|late| (late.share.get(), late.of.get())), Some((0.0, 0.0)));
+            }
         }
         if number == 8 {
             rates(found.arrivals, [None; 3]);
             assert_eq!((found.finished, found.running), (None, None));
+            assert_eq!((found.late_ttft, found.late_tpot), (None, None));
         }
     }
 }
@@ -416,6 +422,43 @@ fn a_histogram_without_an_end_is_none() {
     assert_eq!((found.prompt_lengths, found.prompt_variation, found.median_output), (None, None, None));
     assert_eq!((found.late_ttft, found.late_tpot), (None, None));
     rates(found.arrivals, [Some(2.0); 3]);
+}
+
+const TPOT_BUCKET: &str = "vllm:request_time_per_output_token_seconds_bucket";
+
+/// What Prometheus would answer of the buckets of TPOT from these two pages, read as its answers are.
+fn as_prometheus(before: &str, after: &str) -> Option<Late> {
+    let buckets = |page: &str| -> Vec<(String, f64)> {
+        let lines = page.lines().filter_map(|line| line.strip_prefix(TPOT_BUCKET)?.split_once("} "));
+        lines.map(|(labels, count)| (labels.trim_start_matches("{le=").to_owned(), count.parse().unwrap())).collect()
+    };
+    let risen = buckets(before).into_iter().zip(buckets(after)).map(|((le, before), (_, after))| (le, after - before));
+    let series: Vec<_> = risen.map(|(le, more)| format!(r#"{{"metric":{{"le":{le}}},"value":[1,"{more}"]}}"#)).collect();
+    let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{}]}}}}"#, series.join(","));
+    later_than(PROMISED.tpot, &read_buckets("tpot", 200, body.as_bytes()).ok()?)
+}
+
+#[test]
+fn both_forms_know_that_none_of_none_was_late_and_nothing_of_a_histogram_that_is_not_there() {
+    let lines = |number: f64, of_tpot: bool| -> String {
+        let page = STEADY.page(number);
+        page.lines().filter(|line| line.starts_with(TPOT_BUCKET) == of_tpot).flat_map(|line| [line, "\n"]).collect()
+    };
+    // Answers of several tokens, of one token each, which have no time per token, and of an engine that does not tell.
+    let forms: [(&dyn Fn(f64) -> String, Option<[f64; 2]>); 3] =
+        [(&|number| lines(number, true), Some([0.3, 30.0])), (&|_| lines(4.0, true), Some([0.0, 0.0])), (&|_| String::new(), None)];
+    for (tpot, expected) in forms {
+        let page = |number: f64| lines(number, false) + &tpot(number);
+        let mut scrape = scrape("vLLM", false);
+        for number in 0..=8 {
+            sync(&mut scrape, f64::from(number) * 15.0, &[("a", Some(page(f64::from(number))))], None);
+        }
+        let found = traffic(&scrape, 120.0);
+        let rounded = |late: Option<Late>| late.map(|late| [late.share, late.of].map(|number| (number.get() * 1e9).round() / 1e9));
+        assert_eq!(rounded(found.late_tpot), expected, "scraped");
+        assert_eq!(rounded(as_prometheus(&page(7.0), &page(8.0))), expected, "by Prometheus");
+        assert_eq!(rounded(found.late_ttft), Some([0.1, 30.0]), "requests end all the same");
+    }
 }
 
 #[test]
