@@ -161,7 +161,7 @@ fn propose(source: &Source, state: &ReadingState, workload: &Workload, behavior:
         ReadingState::Value(value) => *value,
     };
     let (saturation, value) = (value, value.get());
-    let within = |ratio: f64| workload.replicas > Replicas::ZERO && behavior.is_some_and(|rules| tolerated(rules, ratio));
+    let within = |ratio: f64| workload.replicas > Replicas::ZERO && behavior.is_some_and(|rules| rules.tolerates(ratio));
     Some(match source.law {
         Law::Ratio { target } => {
             let (ratio, base) = (value / target.get(), baseline(workload));
@@ -183,9 +183,14 @@ fn baseline(workload: &Workload) -> Replicas {
     workload.ready.max(Replicas::ONE)
 }
 
-fn tolerated(rules: &Behavior, ratio: f64) -> bool {
-    let (low, high) = (1.0 - rules.down.tolerance.get(), 1.0 + rules.up.tolerance.get());
-    (low - BAND_NOISE..=high + BAND_NOISE).contains(&ratio)
+impl Behavior {
+    /// Whether a metric that is so many times its target asks for nothing: both ends of the tolerance belong to it, and rounding noise
+    /// keeps no ratio out.
+    #[must_use]
+    pub fn tolerates(&self, ratio: f64) -> bool {
+        let (low, high) = (1.0 - self.down.tolerance.get(), 1.0 + self.up.tolerance.get());
+        (low - BAND_NOISE..=high + BAND_NOISE).contains(&ratio)
+    }
 }
 
 fn is_active(source: &Source, state: &ReadingState) -> bool {

@@ -46,11 +46,11 @@ impl Metric {
         Some(match self.target {
             Per::Pool(target) => {
                 let ratio = value / target;
-                if tolerated(behavior, ratio) { current } else { Replicas::ceil(ratio * f64::from(view.ready)) }
+                if behavior.tolerates(ratio) { current } else { Replicas::ceil(ratio * f64::from(view.ready)) }
             }
             Per::Replica(target) => {
                 let ratio = value / (target * current.as_f64());
-                if tolerated(behavior, ratio) { current } else { Replicas::ceil(value / target) }
+                if behavior.tolerates(ratio) { current } else { Replicas::ceil(value / target) }
             }
         })
     }
@@ -138,12 +138,6 @@ impl Policy for Hpa {
             (Some((count, name)), failed) => self.behave(view, count, name, failed.is_some()),
         }
     }
-}
-
-/// Both ends of the tolerance belong to it. Quantities are whole thousandths in Kubernetes, so that no rounding noise keeps a ratio out.
-fn tolerated(behavior: &Behavior, ratio: f64) -> bool {
-    const NOISE: f64 = 1e-9;
-    (1.0 - behavior.down.tolerance.get() - NOISE..=1.0 + behavior.up.tolerance.get() + NOISE).contains(&ratio)
 }
 
 /// 10 %.
