@@ -6,6 +6,12 @@ use super::{Bound, Contender, Kind, Setting};
 /// Two policies whose costs differ by less than this share are as good as equal: another seed may turn them round.
 const NOISE: f64 = 0.03;
 
+/// Attainments that differ by no more than this are the same.
+const SAME_ATTAINMENT: f64 = 0.0005;
+
+/// So are costs that differ by no more than this share.
+const SAME_COST: f64 = 0.005;
+
 /// Sentences about the comparison, of policies that are sorted by their cost. The first is the answer.
 pub fn draw(setting: &Setting, policies: &[Contender], bound: &Bound) -> Vec<String> {
     let real: Vec<&Contender> = policies.iter().filter(|policy| policy.kind != Kind::Clairvoyant).collect();
@@ -50,6 +56,11 @@ fn cost(policy: &Contender) -> f64 {
     policy.summary.gpu_hours.mean
 }
 
+/// Whether two policies do the same, for as much.
+fn tie(one: &Contender, other: &Contender) -> bool {
+    (attainment(one) - attainment(other)).abs() <= SAME_ATTAINMENT && (cost(one) - cost(other)).abs() <= SAME_COST * cost(other)
+}
+
 /// How far the answer depends on the seeds.
 fn chance(setting: &Setting, winner: &Contender, real: &[&Contender]) -> Vec<String> {
     let mut said = Vec::new();
@@ -63,9 +74,10 @@ fn chance(setting: &Setting, winner: &Contender, real: &[&Contender]) -> Vec<Str
     let names: Vec<&str> = equals.map(|other| other.name.as_str()).collect();
     if !names.is_empty() {
         said.push(format!(
-            "{} cost{} within 3 % of that and met it as well: a difference that another seed may turn round.",
+            "{} cost{} within {} % of that and met it as well: a difference that another seed may turn round.",
             list(&names),
-            if names.len() == 1 { "s" } else { "" }
+            if names.len() == 1 { "s" } else { "" },
+            100.0 * NOISE
         ));
     }
     said
@@ -168,12 +180,7 @@ fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Cont
 /// How one of our own policies does against every other.
 fn ours_against(ours: &Contender, chosen: &Contender, real: &[&Contender]) -> Vec<String> {
     let others = || real.iter().filter(|other| other.name != ours.name && other.kind != Kind::Ours);
-    // What differs by less than this is a tie.
-    // What differs by less than this is a tie.
-    let beats = |one: &Contender, other: &Contender| {
-        let differ = attainment(one) - attainment(other) > 0.0005 || cost(one) < cost(other) * 0.995;
-        attainment(one) >= attainment(other) && cost(one) <= cost(other) && differ
-    };
+    let beats = |one: &Contender, other: &Contender| attainment(one) >= attainment(other) && cost(one) <= cost(other) && !tie(one, other);
     let mut said = Vec::new();
     let better: Vec<&str> = others().filter(|other| beats(other, ours)).map(|other| other.name.as_str()).collect();
     let worse: Vec<&str> = others().filter(|other| beats(ours, other)).map(|other| other.name.as_str()).collect();
@@ -183,8 +190,7 @@ fn ours_against(ours: &Contender, chosen: &Contender, real: &[&Contender]) -> Ve
     if !worse.is_empty() {
         said.push(format!("{} beats {}: as many requests in time or more, for no more GPU-hours.", ours.name, list(&worse)));
     }
-    let tie = (attainment(ours) - attainment(chosen)).abs() <= 0.0005 && (cost(ours) / cost(chosen) - 1.0).abs() <= 0.005;
-    if ours.name != chosen.name && tie {
+    if ours.name != chosen.name && tie(ours, chosen) {
         said.push(format!("{} does what {} does, for as much.", ours.name, chosen.name));
     } else if ours.name != chosen.name {
         let dearer = 100.0 * (cost(ours) / cost(chosen) - 1.0);
