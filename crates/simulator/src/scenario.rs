@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
             match happening {
                 Happening::Arrived(request) => self.recorder.arrived(&request),
                 Happening::Served(served) => self.recorder.served(&served),
-                Happening::Lost(arrived) => self.recorder.lost(arrived),
+                Happening::Lost(_) => self.recorder.lost(),
                 Happening::Recomputed(tokens) => self.recorder.recomputed(tokens),
                 Happening::Pod(life) => self.recorder.pod(life.created, life.ready, life.leaving, life.gone),
             }

@@ -113,8 +113,8 @@ impl Recorder {
         at(&mut self.minutes, minute).served(served, promised);
     }
 
-    /// The request that arrived at `_arrived` was cut off when its replica went; it stays unfinished.
-    pub fn lost(&mut self, _arrived: f64) {
+    /// A request was cut off when its replica went; it stays unfinished.
+    pub fn lost(&mut self) {
         self.sums.killed += 1;
     }
 

@@ -47,7 +47,7 @@ fn shares_are_of_all_that_were_offered() {
         (7.0, Some((1.5, Some(0.2)))),  // neither
     ];
     play(&mut recorder, &requests);
-    recorder.lost(6.0);
+    recorder.lost();
     let outcome = recorder.finish("p".to_owned(), 7, 700.0);
     assert_eq!((outcome.offered, outcome.finished, outcome.killed, outcome.seed), (8, 6, 1, 7));
     close(outcome.attainment, 3.0 / 8.0);
