@@ -16,6 +16,8 @@ const DETECTION: f64 = 30.0;
 const SIMILAR: f64 = 0.7;
 /// Cases without growth that are taken to have been seen, so that two or three cases decide nothing.
 const QUIET_CASES: usize = 8;
+/// Room for rounding noise below a whole number: 1 − 10 × (1 − 0.99) is 0.8999999999999999, and nine tenths of 30 are 27.
+const ROUNDING: f64 = 1e-9;
 
 /// The loads of late, in busy replicas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,7 +55,7 @@ impl Growth {
         let mut rises: Vec<f64> =
             self.load.iter().zip(&peaks).filter(|(load, _)| **load >= SIMILAR * present).map(|(load, peak)| peak - load).collect();
         rises.resize(rises.len() + QUIET_CASES, 0.0);
-        let at = ((quantile * rises.len() as f64).floor() as usize).min(rises.len() - 1);
+        let at = element(quantile, rises.len());
         *rises.select_nth_unstable_by(at, f64::total_cmp).1
     }
 
@@ -63,6 +65,11 @@ impl Growth {
             *load = within(*load, 0.0, Replicas::MAX.as_f64());
         }
     }
+}
+
+/// Which of so many sorted samples the share `quantile` of them lies below, counted from 0.
+fn element(quantile: f64, samples: usize) -> usize {
+    ((quantile * samples as f64 + ROUNDING).floor() as usize).min(samples.saturating_sub(1))
 }
 
 /// The maximum of each whole window of so many values, by doubling: windows of 2, 4, 8, … until two of them cover one.
@@ -88,6 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Objective;
 
     /// T_w 60 s: H = 90 ÷ 15 = 6.
     #[test]
@@ -126,6 +134,16 @@ mod tests {
         let mut none = Growth::default();
         none.repeat(100.0);
         assert_eq!(none, Growth::default(), "nothing to repeat");
+    }
+
+    #[test]
+    fn a_whole_number_of_cases_is_that_number() {
+        for (objective, samples) in [(0.99, 30), (0.99, 50), (0.99, 60), (0.99, 70), (0.98, 10), (0.98, 15), (0.98, 25)] {
+            let quantile = Objective::new(objective).unwrap().growth_quantile();
+            let tenths = if objective == 0.99 { 9 } else { 8 };
+            assert_eq!(element(quantile, samples), tenths * samples / 10, "{objective} of {samples}");
+        }
+        assert_eq!(element(0.98, 10), 9);
     }
 
     fn naive(load: &[f64], warmup: f64, quantile: f64) -> f64 {
