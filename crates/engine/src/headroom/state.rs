@@ -65,14 +65,15 @@ impl HeadroomState {
 
     /// Step 0: notes how the fleet is.
     pub(super) fn note(&mut self, workload: &Workload) -> Serving {
-        let (asked, ready) = (workload.replicas, workload.ready.min(workload.replicas));
-        let as_planned = ready == asked && asked == self.last_replicas;
+        let asked = workload.replicas;
+        // More than asked for, as in a rollout that surges, is not as planned either.
+        let as_planned = workload.ready == asked && asked == self.last_replicas;
         self.stable = if as_planned { self.stable.saturating_add(1) } else { 0 };
         self.last_replicas = asked;
         if let Some(warmup) = workload.warmup {
             self.warmup = Some(within(warmup.as_secs_f64(), 0.0, LONGEST_WARMUP));
         }
-        Serving { ready: ready.as_f64(), stable: self.stable }
+        Serving { ready: workload.ready.min(asked).as_f64(), stable: self.stable }
     }
 
     /// T_w in seconds.
@@ -118,7 +119,7 @@ mod tests {
             .into_iter()
             .map(|(replicas, ready)| state.note(&fleet(replicas, ready)).stable)
             .collect();
-        assert_eq!(stable, [0, 1, 2, 0, 1, 0, 1, 0, 1], "more than asked for are no more than those");
+        assert_eq!(stable, [0, 1, 0, 0, 1, 0, 1, 0, 1], "a fifth of a rollout serves as well");
     }
 
     #[test]
