@@ -126,16 +126,19 @@ impl Missing {
 }
 
 /// The count by the saturation of the pool: document B's band from 0.40 to 0.55, up only where the replicas that are starting will not
-/// be enough, and down by no more than one at a time.
+/// be enough, and down by no more than one at a time. What they leave is clamped, and not what was measured: two of eight bear four
+/// times what eight would, and clamped before it is shared nothing that they bear could ask for a ninth.
 pub(super) fn by_saturation(saturation: Measurement, workload: &Workload) -> Replicas {
     let (asked, ready) = (workload.replicas, workload.ready.min(workload.replicas));
     let marks = (Target::new(UP_AT), Target::new(DOWN_AT), Target::new(CLAMP));
     let (Some(up_at), Some(down_at), Some(clamp)) = marks else { return asked };
     let Some(band) = Band::new(up_at, down_at, clamp, None) else { return asked };
-    let saturation = band.clamped(saturation);
-    let count = band.replicas(saturation, asked, ready).max(asked.minus(1));
-    let shared = saturation.get() * ready.as_f64() / asked.as_f64().max(1.0);
-    if shared > UP_AT { count } else { count.min(asked) }
+    let shared = Measurement::new(saturation.get() * (ready.as_f64() / asked.as_f64().max(1.0))).unwrap_or(saturation);
+    if shared.get() > UP_AT {
+        band.replicas(band.clamped(shared), asked, asked)
+    } else {
+        band.replicas(saturation, asked, ready).clamp(asked.minus(1), asked)
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +155,9 @@ mod tests {
             (1.0, 8, 4, 8, "0.5 once the others serve"),
             (1.2, 8, 4, 9, "0.6 even then: ⌈4 × 1.2 ÷ 0.55⌉"),
             (9.0, 3, 3, 11, "2 at most"),
+            (9.0, 8, 2, 30, "2.25 even then, of which 2 count"),
+            (3.0, 8, 2, 11, "0.75 even then: ⌈8 × 0.75 ÷ 0.55⌉"),
+            (2.0, 8, 2, 8, "0.5 once the others serve"),
             (9.0, 3, 0, 3, "none is ready, so nobody knows"),
             (9.0, 0, 0, 0, "not from zero"),
         ] {
