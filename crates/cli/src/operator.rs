@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use kube::{Client, Config};
-use llmscaler_operator::dashboard::Dashboard;
+use llmscaler_operator::dashboard::{Dashboard, HostName};
 use llmscaler_operator::external_metrics::{ExternalMetricsOptions, ServiceRef};
 use llmscaler_operator::serve::{CertFiles, MetricsOptions};
 use llmscaler_operator::{Clock, LeaderElection, Options, run};
@@ -53,6 +53,9 @@ pub struct OperatorArguments {
     /// Where the dashboard is served, such as 127.0.0.1:8082; 0 is nowhere. Whoever reaches it may read it
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
     dashboard_bind_address: Bind,
+    /// Names by which the dashboard is asked, such as that of an Ingress, beside addresses, localhost and names of Services
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    dashboard_hosts: Vec<HostName>,
     /// Where external metrics are served to HPAs, such as :6443; 0 is nowhere. Needed by scalers with actuation HorizontalPodAutoscaler
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
     external_metrics_bind_address: Bind,
@@ -173,7 +176,10 @@ async fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
     let leader_election = if arguments.leader_elect { Some(leader_election(arguments)?) } else { None };
     let clock = Clock::start();
     let dashboard = match arguments.dashboard_bind_address.0 {
-        Some(addr) => Some(Dashboard::bind(addr, clock).await.map_err(|error| Failure::Operator(error.to_string()))?),
+        Some(addr) => {
+            let dashboard = Dashboard::bind(addr, arguments.dashboard_hosts.clone(), clock).await;
+            Some(dashboard.map_err(|error| Failure::Operator(error.to_string()))?)
+        }
         None => None,
     };
     let (health, namespace) = (arguments.health_probe_bind_address.0, arguments.watch_namespace.clone());

@@ -4,10 +4,11 @@
 //! time. What a source is asked with (addresses, headers, certificates) never comes here. A [`History`] is only kept while the
 //! dashboard is on.
 //!
-//! Bound to a loopback address it answers only to loopback names, so that no page from elsewhere can read it through a name that
-//! it makes resolve to this machine (DNS rebinding).
+//! It answers only to names that no page from elsewhere can have, so that none can read it through a name that it makes resolve here
+//! (DNS rebinding).
 
 mod history;
+mod hosts;
 mod level;
 mod record;
 mod samples;
@@ -18,10 +19,12 @@ mod summary;
 mod tests;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use tokio_util::sync::CancellationToken;
 
 pub use self::history::{History, Lateness, Synced};
+pub use self::hosts::{HostName, NoHostName};
 pub use self::record::{DECISIONS, EVENTS};
 pub use self::samples::SAMPLES;
 use crate::clock::Clock;
@@ -36,14 +39,15 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Takes the port; port 0 lets the system choose one. `clock` is the operator's.
+    /// Takes the port; port 0 lets the system choose one. It is asked by address, by names without a dot, by those that end in `.svc` or
+    /// `.cluster.local`, and by those of `hosts`. `clock` is the operator's.
     ///
     /// # Errors
     ///
     /// When the port cannot be had.
-    pub async fn bind(addr: SocketAddr, clock: Clock) -> Result<Self, ServeError> {
+    pub async fn bind(addr: SocketAddr, hosts: Vec<HostName>, clock: Clock) -> Result<Self, ServeError> {
         let (history, ending) = (History::of(clock), CancellationToken::new());
-        let router = server::router(history.clone(), addr.ip().is_loopback(), ending.clone());
+        let router = server::router(history.clone(), hosts, ending.clone());
         let bound = Bound::plain(addr, "--dashboard-bind-address", router).await?;
         Ok(Self { bound, history, ending })
     }
@@ -67,14 +71,11 @@ impl Dashboard {
     /// When the server stops by itself.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
         let Self { bound, history: _, ending } = self;
-        let end_streams = async {
-            shutdown.cancelled().await;
-            ending.cancel();
-            std::future::pending().await
-        };
-        tokio::select! {
-            ended = bound.run(shutdown.clone()) => ended,
-            () = end_streams => Ok(()),
+        let mut serving = pin!(bound.run(shutdown.clone()));
+        if let Some(ended) = shutdown.run_until_cancelled(&mut serving).await {
+            return ended;
         }
+        ending.cancel();
+        serving.await
     }
 }

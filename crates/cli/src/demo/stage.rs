@@ -303,7 +303,7 @@ async fn loopback(port: u16) -> Result<TcpListener, Failure> {
 
 /// The dashboard at the port that was asked for; at the usual one, or any, where none was.
 async fn dashboard(port: Option<u16>, clock: Clock) -> Result<Dashboard, Failure> {
-    let bind = |port| Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), clock);
+    let bind = |port| Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), vec![], clock);
     let found = match port {
         Some(port) => bind(port).await,
         None => match bind(PORT).await {

@@ -65,6 +65,7 @@ fn a_value_that_does_not_exist_or_is_of_another_type_is_refused() {
             ("prometheus.interval=often", "/prometheus/interval"),
             ("prometheus.rules.enabled=yes", "/prometheus/rules/enabled"),
             ("grafana.dashboards.folder=llm", "folder"),
+            ("dashboard.hosts={https://scalers.example.com}", "/dashboard/hosts/0"),
             ("rbac.namespaced=true,externalMetrics.enabled=true", "an API of the whole cluster"),
             ("manager.replicas=2,externalMetrics.enabled=true", "takes manager.replicas=1"),
         ] {
@@ -85,6 +86,19 @@ fn the_image_follows_the_version_of_the_chart_unless_it_is_told_otherwise() {
         ("manager.image.repository=a@sha256:b,manager.image.tag=v9", "a@sha256:b".to_owned()),
     ] {
         assert_eq!(container(&render(&helm, set))["image"], image, "{set}");
+    }
+}
+
+#[test]
+fn the_dashboard_is_told_the_names_that_it_is_asked_by() {
+    let Some(helm) = Client::new(HELMS[0]) else { return };
+    for (set, told) in [
+        ("dashboard.hosts={a.example}", None),
+        ("dashboard.enabled=true", None),
+        ("dashboard.enabled=true,dashboard.hosts={a.example,b.example}", Some("--dashboard-hosts=a.example,b.example")),
+    ] {
+        let arguments = arguments(&render(&helm, set));
+        assert_eq!(arguments.iter().map(String::as_str).find(|argument| argument.starts_with("--dashboard-hosts")), told, "{set}");
     }
 }
 

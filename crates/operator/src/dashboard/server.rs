@@ -1,6 +1,5 @@
 //! The routes, and who is answered.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -20,6 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
+use super::hosts::{self, HostName};
 use super::stream;
 
 /// How many pages may be fed at the same time.
@@ -47,8 +47,9 @@ pub(super) struct Shared {
     pub(super) ending: CancellationToken,
 }
 
-/// The routes. With `loopback` only requests to a loopback name are answered.
-pub(super) fn router(history: History, loopback: bool, ending: CancellationToken) -> Router {
+/// The routes. `known` are names by which the dashboard is asked, beside those that are always answered.
+pub(super) fn router(history: History, known: Vec<HostName>, ending: CancellationToken) -> Router {
+    let known: Arc<[HostName]> = known.into();
     let pages = FILES.into_iter().fold(Router::new(), |router, (path, kind, text)| router.route(path, file(kind, text)));
     pages
         .route("/api/scalers", get(all))
@@ -57,7 +58,7 @@ pub(super) fn router(history: History, loopback: bool, ending: CancellationToken
         .fallback(async || refusal(StatusCode::NOT_FOUND, "there is nothing here; the page is at /, the list of scalers at /api/scalers"))
         .method_not_allowed_fallback(async || refusal(StatusCode::METHOD_NOT_ALLOWED, "the dashboard only shows; use GET"))
         .with_state(Shared { history, streams: Arc::new(Semaphore::new(STREAMS)), ending })
-        .layer(middleware::from_fn(move |request, next| guard(loopback, request, next)))
+        .layer(middleware::from_fn(move |request, next| guard(known.clone(), request, next)))
 }
 
 fn file(kind: &'static str, text: &'static str) -> MethodRouter<Shared> {
@@ -85,8 +86,8 @@ pub(super) fn refusal(code: StatusCode, why: &str) -> Response {
     (code, [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")], json!({"error": why}).to_string()).into_response()
 }
 
-async fn guard(loopback: bool, request: Request, next: Next) -> Response {
-    let mut response = match admit(loopback, request.headers()) {
+async fn guard(known: Arc<[HostName]>, request: Request, next: Next) -> Response {
+    let mut response = match admit(&known, request.headers()) {
         Ok(()) => next.run(request).await,
         Err(why) => refusal(StatusCode::FORBIDDEN, why),
     };
@@ -107,10 +108,11 @@ fn security() -> [(HeaderName, &'static str); 6] {
 }
 
 /// Whether the request comes from somebody who may read the answer.
-fn admit(loopback: bool, headers: &HeaderMap) -> Result<(), &'static str> {
+fn admit(known: &[HostName], headers: &HeaderMap) -> Result<(), &'static str> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if loopback && !is_loopback(host) {
-        return Err("the dashboard listens on a loopback address and answers to loopback names only; open it as http://localhost:PORT");
+    if !hosts::is_known(host, known) {
+        return Err("the dashboard does not answer to this name, which somebody else's page could have; open it as http://localhost:PORT \
+                    through kubectl port-forward, or add the name to --dashboard-hosts (dashboard.hosts of the chart)");
     }
     match headers.get(ORIGIN) {
         Some(origin) if !is_origin_of(origin, host) => {
@@ -118,15 +120,6 @@ fn admit(loopback: bool, headers: &HeaderMap) -> Result<(), &'static str> {
         }
         _ => Ok(()),
     }
-}
-
-/// Whether a `Host` names this machine to itself, at whatever port: `kubectl port-forward` chooses another.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 fn is_origin_of(origin: &HeaderValue, host: &str) -> bool {
@@ -139,37 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_loopback() {
-        for host in ["localhost", "LOCALHOST:8082", "127.0.0.1", "127.9.9.9:1", "[::1]:8082", "[::1]"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example:80",
-            "10.0.0.1:8082",
-            "[2001:db8::1]:80",
-            "localhost@evil",
-        ] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
-
-    #[test]
     fn another_origin_is_refused_everywhere() {
         let headers = |host: &'static str, origin: Option<&'static str>| {
             let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
             headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
             headers
         };
-        assert!(admit(true, &headers("localhost:1", None)).is_ok());
-        assert!(admit(true, &headers("localhost:1", Some("http://localhost:1"))).is_ok());
-        assert!(admit(false, &headers("dashboard.example", Some("https://dashboard.example"))).is_ok());
+        let known = ["dashboard.example".parse().unwrap()];
+        assert!(admit(&[], &headers("localhost:1", None)).is_ok());
+        assert!(admit(&[], &headers("localhost:1", Some("http://localhost:1"))).is_ok());
+        assert!(admit(&known, &headers("dashboard.example", Some("https://dashboard.example"))).is_ok());
         for origin in ["http://localhost:2", "https://evil.example", "null"] {
-            assert!(admit(true, &headers("localhost:1", Some(origin))).is_err(), "{origin}");
-            assert!(admit(false, &headers("localhost:1", Some(origin))).is_err(), "{origin}");
+            assert!(admit(&[], &headers("localhost:1", Some(origin))).is_err(), "{origin}");
+            assert!(admit(&known, &headers("dashboard.example", Some(origin))).is_err(), "{origin}");
         }
-        assert!(admit(true, &headers("evil.example", Some("http://evil.example"))).is_err(), "a name that was made to resolve here");
+        let refused = admit(&known, &headers("evil.example", Some("http://evil.example"))).unwrap_err();
+        assert!(refused.contains("--dashboard-hosts"), "a name that was made to resolve here: {refused}");
     }
 }

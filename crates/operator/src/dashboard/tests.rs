@@ -1,3 +1,4 @@
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ fn load(queued: f64) -> Vec<Reading> {
 }
 
 fn router_of(history: &History) -> Router {
-    server::router(history.clone(), true, CancellationToken::new())
+    server::router(history.clone(), vec![], CancellationToken::new())
 }
 
 async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
@@ -272,7 +273,7 @@ async fn a_page_is_told_what_has_changed_since_it_looked() {
 #[tokio::test(start_paused = true)]
 async fn streams_are_counted_and_end_with_the_server() {
     let ending = CancellationToken::new();
-    let router = server::router(History::new(), true, ending.clone());
+    let router = server::router(History::new(), vec![], ending.clone());
     let open = async || {
         let request = Request::builder().uri("/api/events").header("host", "localhost").body(Body::empty()).unwrap();
         router.clone().oneshot(request).await.unwrap()
@@ -288,6 +289,21 @@ async fn streams_are_counted_and_end_with_the_server() {
     assert_eq!(last.status(), StatusCode::OK, "a page that goes makes room");
     ending.cancel();
     assert!(to_bytes(last.into_body(), usize::MAX).await.is_ok(), "it ends");
+}
+
+#[tokio::test]
+async fn an_open_page_does_not_hold_up_the_end() {
+    // It fails when another test was first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let shutdown = CancellationToken::new();
+    let dashboard = Dashboard::bind((Ipv4Addr::LOCALHOST, 0).into(), vec![], Clock::start()).await.unwrap();
+    let url = format!("http://{}/api/events", dashboard.addr());
+    let running = tokio::spawn(dashboard.run(shutdown.clone()));
+    let page = reqwest::get(url).await.unwrap();
+    shutdown.cancel();
+    let ended = tokio::time::timeout(crate::serve::GRACE / 2, running).await;
+    assert!(ended.expect("sooner than answers under way are cut").unwrap().is_ok());
+    assert!(page.bytes().await.is_ok(), "the stream has an end");
 }
 
 #[tokio::test]

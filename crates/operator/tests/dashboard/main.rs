@@ -31,7 +31,7 @@ struct Running {
 
 impl Running {
     async fn start(port: u16) -> Self {
-        let dashboard = Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Clock::start()).await.unwrap();
+        let dashboard = Dashboard::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), vec![], Clock::start()).await.unwrap();
         let (addr, history, shutdown) = (dashboard.addr(), dashboard.history(), CancellationToken::new());
         history.leading(true);
         let ending = shutdown.clone();
