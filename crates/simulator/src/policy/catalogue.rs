@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use llmscaler_engine::{
-    Activation, Band, Behavior, Bounds, Costs, Headroom, Law, Measurement, Mode, Objective, PolicyLimit, ScaleDown, ScalingRules, Source,
-    Spec, Target, VictimOrder,
+    Activation, Band, Behavior, Bounds, Costs, Headroom, Law, Mode, Objective, ScaleDown, Source, Spec, Target, VictimOrder,
 };
 use thiserror::Error;
 
-use super::hpa::rules;
 use super::seed::seed_behavior;
 use super::{Fixed, Hpa, Keda, Kpa, Measure, Ours, Policy, Seed, Wva, in_flight};
 use crate::Promised;
@@ -223,10 +221,7 @@ fn headroom(objective: f64, setting: &Setting) -> Built {
         costs: setting.costs,
         profile_is_given: setting.profile_given,
     });
-    // The law's own hold is the window, and nothing limits a step down.
-    let up = rules(0, &[(PolicyLimit::Percent(100), 30), (PolicyLimit::Pods(8), 30)]);
-    let down = ScalingRules { tolerance: Measurement::ZERO, ..rules(0, &[]) };
-    let spec = spec("slo", law, Some(Behavior { up, down }), setting);
+    let spec = spec("slo", law, None, setting);
     let measure = Measure::Saturation { quantile: MEASURED, promised: setting.promised, up_at: Target::new(0.55)? };
     built(Ours::new(format!("headroom {objective}"), spec, vec![measure], setting.promised))
 }

@@ -276,6 +276,20 @@ fn the_operators_band_reads_an_idle_pool_as_idle() {
     assert!(verdicts.iter().any(|verdict| verdict.write == Some(2)), "down by one pod after 180 s");
 }
 
+/// 50 requests of 4,000 tokens per second ask for more than ten replicas of a fleet of two.
+#[test]
+fn the_operators_headroom_has_the_pace_that_it_has_in_a_cluster() {
+    let mut metrics = metrics(0.0);
+    for at in (0..=60).step_by(5) {
+        let mut gateway = GatewayMeters { arrivals: 50 * at, prompt_tokens: 200_000 * at, ..GatewayMeters::default() };
+        gateway.prompt_length_ideal.observe(4000.0, 50 * at);
+        metrics.scrape(at as f64, &gateway, &[]);
+    }
+    let verdict = named("headroom", &setting()).unwrap().decide(&view(&metrics, 60.0, 2, 2));
+    assert_eq!(verdict.write, Some(10));
+    assert!(verdict.why.contains("the headroom law adds no more than"), "{}", verdict.why);
+}
+
 #[test]
 fn policies_by_name() {
     for (text, name) in [
