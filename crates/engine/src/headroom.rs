@@ -35,6 +35,7 @@
 //! Before the first request was seen nothing tells what one costs, and the fleet keeps its size.
 
 mod account;
+mod answer;
 mod conditions;
 mod demand;
 mod growth;

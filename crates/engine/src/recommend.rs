@@ -53,11 +53,11 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
         if let Law::Band(band) = source.law {
             state = settle(band, state, &mut memory.saturation, spec.sync_period, now);
         }
-        let (proposal, account) = match source.law {
+        let (proposal, account, activity) = match source.law {
             Law::Headroom(law) => {
                 let asked = law.tick(seen, seen.readings.get(index), spec.bounds, &mut memory.headroom, now);
                 Asked { state, conditions, .. } = asked;
-                (asked.replicas, asked.account)
+                (asked.replicas, asked.account, asked.activity)
             }
             law => {
                 let proposal = propose(source, &state, &seen.workload, spec.behavior.as_ref());
@@ -67,13 +67,14 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
                     }
                     _ => None,
                 };
-                (proposal, account)
+                (proposal, account, activity(source, &state))
             }
         };
+        any_active |= activity == Activity::Active;
+        any_unknown |= activity == Activity::Unknown;
         match proposal {
             Some(count) => {
                 memory.failures.remove(&source.name);
-                any_active |= is_active(source, &state);
                 if largest.is_none_or(|(best, _)| count > best) {
                     largest = Some((count, index));
                 }
@@ -193,14 +194,17 @@ impl Behavior {
     }
 }
 
-fn is_active(source: &Source, state: &ReadingState) -> bool {
-    match (state, source.law) {
+/// Whether one source has work for the fleet, of a law that its reading tells.
+fn activity(source: &Source, state: &ReadingState) -> Activity {
+    let active = match (state, source.law) {
+        (ReadingState::Unknown(_), _) => return Activity::Unknown,
+        (ReadingState::Idle, _) => false,
         (ReadingState::Value(count), Law::Absolute) => count.get() > 0.0,
         // Only a pool that is proved idle has no latency.
-        (ReadingState::Value(_), Law::Band(_) | Law::Headroom(_)) => true,
+        (ReadingState::Value(_), Law::Band(_)) => true,
         (ReadingState::Value(value), _) => source.activation.exceeded_by(*value),
-        _ => false,
-    }
+    };
+    if active { Activity::Active } else { Activity::Inactive }
 }
 
 fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observation) -> String {

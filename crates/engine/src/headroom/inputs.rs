@@ -1,6 +1,7 @@
 //! What the law reads at one tick.
 
 use super::numbers::within;
+use crate::recommend::Activity;
 use crate::{Bucket, InterToken, Late, Measurement, Rates, Reading, Traffic};
 
 /// More than any pool shows, in whatever unit: beyond it a reading counts for this, so that no product overflows.
@@ -41,8 +42,6 @@ pub(super) struct Inputs<'a> {
     pub late_ttft: Option<(f64, f64)>,
     /// late_tpot, likewise.
     pub late_tpot: Option<(f64, f64)>,
-    /// Whether it is proved that nothing arrives, waits or runs.
-    pub idle: bool,
 }
 
 /// What arrives.
@@ -80,8 +79,18 @@ impl<'a> Inputs<'a> {
             let over_60s = Rate { requests, tokens };
             inputs.arrivals = Some(Arrivals { over_60s, over_30s: shorter(|r| r.over_30s), over_15s: shorter(|r| r.over_15s) });
         }
-        inputs.idle = [inputs.rate, inputs.waiting, inputs.running] == [Some(0.0); 3];
         inputs
+    }
+
+    /// Whether anything arrives, waits or runs. It takes all three to know that nothing does, and one to know that something does.
+    pub(super) fn activity(&self) -> Activity {
+        if [self.rate, self.token_rate, self.waiting, self.running].into_iter().flatten().any(|amount| amount > 0.0) {
+            Activity::Active
+        } else if [self.rate, self.waiting, self.running] == [Some(0.0); 3] {
+            Activity::Inactive
+        } else {
+            Activity::Unknown
+        }
     }
 
     fn read(traffic: &'a Traffic) -> Self {
@@ -103,7 +112,6 @@ impl<'a> Inputs<'a> {
             running: known(traffic.running),
             late_ttft: traffic.late_ttft.as_ref().map(late),
             late_tpot: traffic.late_tpot.as_ref().map(late),
-            idle: false,
         }
     }
 }
@@ -134,21 +142,24 @@ mod tests {
     fn an_idle_pool_has_no_arrivals_unless_traffic_knows_of_some() {
         let nothing = Rate { requests: 0.0, tokens: 0.0 };
         let idle = Inputs::of(None, Some(&Reading::Idle));
-        assert_eq!((idle.arrivals.map(|a| a.over_60s), idle.waiting, idle.running, idle.idle), (Some(nothing), Some(0.0), Some(0.0), true));
+        assert_eq!((idle.arrivals.map(|a| a.over_60s), idle.waiting, idle.running), (Some(nothing), Some(0.0), Some(0.0)));
+        assert_eq!(idle.activity(), Activity::Inactive);
         let traffic = Traffic { arrivals: rates(2.0), ..Traffic::default() };
         let contradicted = Inputs::of(Some(&traffic), Some(&Reading::Idle));
-        assert_eq!((contradicted.arrivals, contradicted.idle), (None, false), "what two requests a second bring is not 0 tokens");
+        assert_eq!((contradicted.arrivals, contradicted.activity()), (None, Activity::Active), "two requests a second bring no 0 tokens");
         let traffic = Traffic { waiting: Measurement::new(3.0), ..Traffic::default() };
-        assert!(!Inputs::of(Some(&traffic), Some(&Reading::Idle)).idle, "somebody waits");
+        assert_eq!(Inputs::of(Some(&traffic), Some(&Reading::Idle)).activity(), Activity::Active, "somebody waits");
     }
 
     #[test]
     fn a_rate_of_zero_alone_does_not_prove_idleness() {
         let zero = Measurement::new(0.0);
         let quiet = Traffic { arrivals: rates(0.0), prompt_tokens: rates(0.0), waiting: zero, ..Traffic::default() };
-        assert!(!Inputs::of(Some(&quiet), None).idle, "what runs is unknown");
-        assert!(Inputs::of(Some(&Traffic { running: zero, ..quiet.clone() }), None).idle);
-        assert!(!Inputs::of(Some(&Traffic { running: Measurement::new(1.0), ..quiet }), None).idle);
+        let activity = |traffic: &Traffic| Inputs::of(Some(traffic), None).activity();
+        assert_eq!(activity(&quiet), Activity::Unknown, "what runs is unknown");
+        assert_eq!(activity(&Traffic { running: zero, ..quiet.clone() }), Activity::Inactive);
+        assert_eq!(activity(&Traffic { running: Measurement::new(1.0), ..quiet }), Activity::Active);
+        assert_eq!(Inputs::of(None, None).activity(), Activity::Unknown);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use super::account::{Account, Kept};
+use super::answer::Answer;
 use super::conditions::conditions;
 use super::demand::{Demand, Scene};
 use super::hold::YOUNG_HOLD;
 use super::inputs::{Arrivals, Inputs};
 use super::missing::{PATIENCE, by_saturation};
-use super::numbers::within;
 use super::state::HeadroomState;
 use super::work::{Model, Serving};
-use crate::{Bounds, Condition, Headroom, Measurement, Observation, Reading, ReadingState, Replicas, Time};
+use crate::recommend::Activity;
+use crate::{Bounds, Condition, Headroom, Observation, Reading, ReadingState, Replicas, Time};
 
 /// So long after the first tick nothing shrinks: what was needed before is not known.
 const NO_SHRINKING: Duration = Duration::from_secs(300);
@@ -28,6 +29,8 @@ pub(crate) struct Asked {
     /// `None` while nothing is known.
     pub replicas: Option<Replicas>,
     pub account: Option<String>,
+    /// Whether there is work, which is not known whenever a size is.
+    pub activity: Activity,
     pub conditions: Vec<Condition>,
 }
 
@@ -51,12 +54,14 @@ impl Headroom {
         if let Some(arrivals) = inputs.arrivals {
             state.shape.learn_prompts(arrivals, &inputs);
         }
-        let (reading, replicas, account) = match inputs.arrivals {
+        let answer = match inputs.arrivals {
             None => without_arrivals(state, seen, reading, bounds, now),
-            Some(_) if state.shape.prompt.is_none() => before_the_first_request(state, seen, &inputs, bounds),
+            Some(_) if state.shape.prompt.is_none() => before_the_first_request(state, seen, bounds),
             Some(arrivals) => self.plan(state, &model, seen.workload.replicas, fleet, &inputs, arrivals, bounds, now),
         };
-        Asked { state: reading, replicas, account, conditions: conditions(self, &model, state, bounds, now) }
+        let activity = inputs.activity();
+        let (reading, replicas, account) = answer.told(activity);
+        Asked { state: reading, replicas, account, activity, conditions: conditions(self, &model, state, bounds, now) }
     }
 
     /// Steps 2 to 7.
@@ -71,7 +76,7 @@ impl Headroom {
         arrivals: Arrivals,
         bounds: Bounds,
         now: Time,
-    ) -> (ReadingState, Option<Replicas>, Option<String>) {
+    ) -> Answer {
         if state.hold.is_empty() {
             state.started_at = now;
         }
@@ -102,55 +107,36 @@ impl Headroom {
         };
         let desired = bounds.clamp(desired);
         let account = Account { desired, current, need, needed, demand, z, growth, quantile, hold: ticks, eta: work.eta, bounds };
-        let text = account.text(kept);
-        let reading =
-            if inputs.idle { ReadingState::Idle } else { ReadingState::Value(measured(within(needed, 0.0, Replicas::MAX.as_f64()))) };
-        (reading, Some(desired), Some(text))
+        Answer::Known { value: needed, replicas: desired, account: account.text(kept) }
     }
 }
 
 /// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides.
-fn without_arrivals(
-    state: &mut HeadroomState,
-    seen: &Observation,
-    reading: Option<&Reading>,
-    bounds: Bounds,
-    now: Time,
-) -> (ReadingState, Option<Replicas>, Option<String>) {
+fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Option<&Reading>, bounds: Bounds, now: Time) -> Answer {
     repeat(state);
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
     let missing = format!("{} unknown for {since} s", missing.join(" and "));
     let current = seen.workload.replicas;
     if state.missing.ticks <= PATIENCE {
-        let why = format!("{missing}: the law cannot plan without, so it asks for no change");
-        return (ReadingState::Unknown(why), None, None);
+        return Answer::Unknown(format!("{missing}: the law cannot plan without, so it asks for no change"));
     }
     match reading {
         Some(Reading::Value(saturation)) => {
             let count = bounds.clamp(by_saturation(*saturation, &seen.workload));
             let account = format!("{missing}, so saturation {:.2} decides: {count} (was {current})", saturation.get());
-            (ReadingState::Value(*saturation), Some(count), Some(account))
+            Answer::Known { value: saturation.get(), replicas: count, account }
         }
-        Some(Reading::Unknown(why)) => {
-            let why = format!("{missing}, and so is the saturation of the pool: {why}");
-            (ReadingState::Unknown(why), None, None)
-        }
-        _ => (ReadingState::Unknown(format!("{missing}, and nothing tells the saturation of the pool")), None, None),
+        Some(Reading::Unknown(why)) => Answer::Unknown(format!("{missing}, and so is the saturation of the pool: {why}")),
+        _ => Answer::Unknown(format!("{missing}, and nothing tells the saturation of the pool")),
     }
 }
 
 /// No request was ever seen: nothing tells what one costs, and the fleet is held.
-fn before_the_first_request(
-    state: &mut HeadroomState,
-    seen: &Observation,
-    inputs: &Inputs<'_>,
-    bounds: Bounds,
-) -> (ReadingState, Option<Replicas>, Option<String>) {
+fn before_the_first_request(state: &mut HeadroomState, seen: &Observation, bounds: Bounds) -> Answer {
     repeat(state);
     let held = bounds.clamp(seen.workload.replicas);
-    let reading = if inputs.idle { ReadingState::Idle } else { ReadingState::Value(Measurement::ZERO) };
-    (reading, Some(held), Some(format!("held at {held}: no request has been seen yet")))
+    Answer::Known { value: 0.0, replicas: held, account: format!("held at {held}: no request has been seen yet") }
 }
 
 /// The rings repeat their last entry.
@@ -158,8 +144,4 @@ fn repeat(state: &mut HeadroomState) {
     let warmup = state.warmup();
     state.growth.repeat(warmup);
     state.hold.repeat();
-}
-
-fn measured(value: f64) -> Measurement {
-    Measurement::new(value).unwrap_or(Measurement::ZERO)
 }

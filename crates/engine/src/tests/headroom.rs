@@ -3,6 +3,7 @@
 use super::*;
 use crate::{Reason, Stage};
 
+mod activity;
 mod conditions;
 mod properties;
 
