@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::TICK;
 use super::demand::{Demand, Limit};
 use super::hold::Held;
+use super::plan::NO_SHRINKING;
 use crate::{Bounds, Replicas};
 
 /// The numbers of one tick, for the sentence.
@@ -43,7 +44,9 @@ impl Account {
         let Self { desired, current, need, needed, demand, z, growth, quantile, hold, eta, bounds } = self;
         let head = if desired > need {
             match kept {
-                Kept::Start(left) => format!("held at {desired} for {} s more, as nothing shrinks in the first 300 s", left.as_secs()),
+                Kept::Start(left) => {
+                    format!("held at {desired} for {} s more, as nothing shrinks in the first {} s", left.as_secs(), NO_SHRINKING.as_secs())
+                }
                 Kept::Need(Held { age: 0, .. }) => format!("held at {desired} by the dead band of half a replica"),
                 Kept::Need(Held { age, more, .. }) => {
                     format!("held at {desired} by the need {} s ago, for {} s more", age as f64 * TICK, more as f64 * TICK)

@@ -1,9 +1,11 @@
 //! What the law says of itself as conditions.
 
+use super::TICK;
 use super::demand::LEAST_SHARE;
-use super::missing::Signal;
+use super::hold::YOUNG_HOLD;
+use super::missing::{PATIENCE, Signal};
 use super::outcome::MOST_Z;
-use super::plan::YOUNG;
+use super::plan::{NO_SHRINKING, YOUNG};
 use super::state::HeadroomState;
 use super::work::Model;
 use crate::{Bounds, Condition, ConditionType, Headroom, Reason, Time};
@@ -21,7 +23,7 @@ pub(super) fn conditions(law: &Headroom, model: &Model, state: &HeadroomState, b
         model_off(model, state),
         at_max(state, bounds),
         target_unreachable(law, model, state),
-        cold_history(state, now),
+        cold_history(state),
         signal_missing(state, now),
     ]
 }
@@ -51,7 +53,10 @@ fn model_off(model: &Model, state: &HeadroomState) -> Condition {
 }
 
 fn at_max(state: &HeadroomState, bounds: Bounds) -> Condition {
-    let (kind, max, ticks) = (ConditionType::AtMax, bounds.max, state.above_max);
+    let (kind, max) = (ConditionType::AtMax, bounds.max);
+    let Some(ticks) = state.above_max else {
+        return condition(kind, false, Reason::DemandWithinMax, "what is needed is not known".to_owned());
+    };
     if ticks >= SOME_TICKS {
         let message = format!(
             "more than maxReplicas {max} has been needed for {ticks} syncs: raise it if the load is real, as requests are as late as it lets them be"
@@ -94,12 +99,12 @@ fn target_unreachable(law: &Headroom, model: &Model, state: &HeadroomState) -> C
     }
 }
 
-fn cold_history(state: &HeadroomState, now: Time) -> Condition {
-    let (kind, age) = (ConditionType::ColdHistory, state.age(now));
+fn cold_history(state: &HeadroomState) -> Condition {
+    let (kind, age) = (ConditionType::ColdHistory, state.age());
     if age < YOUNG {
-        let (age, young) = (age.as_secs(), YOUNG.as_secs());
+        let (age, none, hold, young) = (age.as_secs(), NO_SHRINKING.as_secs(), f64::from(YOUNG_HOLD) * TICK, YOUNG.as_secs());
         let message = format!(
-            "the history is {age} s long: nothing shrinks before 300 s, and what was needed holds for 450 s or more before {young} s"
+            "the history is {age} s long: nothing shrinks before {none} s, and what was needed holds for {hold} s or more before {young} s"
         );
         condition(kind, true, Reason::HistoryShort, message)
     } else {
@@ -118,7 +123,7 @@ fn signal_missing(state: &HeadroomState, now: Time) -> Condition {
     let useful: Vec<_> = state.missing.useful().map(aged).filter(|(_, seconds)| *seconds >= OVERLOOKED).collect();
     if !needed.is_empty() {
         let message = format!(
-            "unknown: {}. The fleet is held for 20 syncs, then the saturation of the pool decides: see why in status.metrics, and check the \
+            "unknown: {}. The fleet is held for {PATIENCE} syncs, then the saturation of the pool decides: see why in status.metrics, and check the \
              gateway's metrics",
             list(&needed)
         );

@@ -14,9 +14,9 @@ use super::work::{Model, Serving};
 use crate::recommend::Activity;
 use crate::{Bounds, Condition, Headroom, Observation, Reading, ReadingState, Replicas, Time};
 
-/// So long after the first tick nothing shrinks: what was needed before is not known.
-const NO_SHRINKING: Duration = Duration::from_secs(300);
-/// So long after the first tick the history is too short to choose a hold by.
+/// While no more than this has been planned with nothing shrinks: what was needed before is not known.
+pub(super) const NO_SHRINKING: Duration = Duration::from_secs(300);
+/// While no more than this has been planned with the history is too short to choose a hold by.
 pub(super) const YOUNG: Duration = Duration::from_secs(900);
 /// Half a replica is kept on the way down, so that a need that trembles around a whole number moves nothing.
 const DEAD_BAND: f64 = 0.5;
@@ -44,7 +44,7 @@ impl Headroom {
         memory: &mut Option<Box<HeadroomState>>,
         now: Time,
     ) -> Asked {
-        let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(now, self.objective)));
+        let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(self.objective)));
         state.tidy(now);
         let fleet = state.note(&seen.workload);
         let inputs = Inputs::of(seen.traffic.as_deref(), reading);
@@ -59,6 +59,7 @@ impl Headroom {
             Some(_) if state.shape.prompt.is_none() => before_the_first_request(state, seen, bounds),
             Some(arrivals) => self.plan(state, &model, seen.workload.replicas, fleet, &inputs, arrivals, bounds, now),
         };
+        state.last_at = Some(now);
         let activity = inputs.activity();
         let (reading, replicas, account) = answer.told(activity);
         Asked { state: reading, replicas, account, activity, conditions: conditions(self, &model, state, bounds, now) }
@@ -77,9 +78,7 @@ impl Headroom {
         bounds: Bounds,
         now: Time,
     ) -> Answer {
-        if state.hold.is_empty() {
-            state.started_at = now;
-        }
+        state.grow_older(now);
         let warmup = state.warmup();
         let work = state.calibration.learn(model, &state.shape, inputs, arrivals, fleet);
         let z = state.outcome.z;
@@ -88,7 +87,8 @@ impl Headroom {
         let quantile = self.objective.growth_quantile();
         let growth = state.growth.add(demand.load / demand.share, warmup, quantile);
         let needed = demand.replicas + growth;
-        state.above_max = if needed > bounds.max.as_f64() { state.above_max.saturating_add(1) } else { 0 };
+        let above = needed > bounds.max.as_f64();
+        state.above_max = Some(if above { state.above_max.unwrap_or_default().saturating_add(1) } else { 0 });
 
         // What is learned here counts from the next tick on.
         let too_long = state.shape.lengths.longer_than(model.longest_within(REACHABLE * self.ttft.get(), work.eta));
@@ -97,7 +97,7 @@ impl Headroom {
 
         let need = bounds.clamp(Replicas::ceil(needed));
         state.hold.add(bounds.clamp(Replicas::ceil(needed + DEAD_BAND)), warmup);
-        let age = state.age(now);
+        let age = state.age();
         let ticks = state.hold.ticks(if age < YOUNG { YOUNG_HOLD } else { 0 });
         let (desired, kept) = if age < NO_SHRINKING {
             (need.max(current), Kept::Start(NO_SHRINKING.saturating_sub(age)))
@@ -113,7 +113,7 @@ impl Headroom {
 
 /// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides.
 fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Option<&Reading>, bounds: Bounds, now: Time) -> Answer {
-    repeat(state);
+    nothing_planned(state);
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
     let missing = format!("{} unknown for {since} s", missing.join(" and "));
@@ -134,14 +134,15 @@ fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Opti
 
 /// No request was ever seen: nothing tells what one costs, and the fleet is held.
 fn before_the_first_request(state: &mut HeadroomState, seen: &Observation, bounds: Bounds) -> Answer {
-    repeat(state);
+    nothing_planned(state);
     let held = bounds.clamp(seen.workload.replicas);
     Answer::Known { value: 0.0, replicas: held, account: format!("held at {held}: no request has been seen yet") }
 }
 
-/// The rings repeat their last entry.
-fn repeat(state: &mut HeadroomState) {
+/// The rings repeat their last entry, and what was above the maximum may be so no more.
+fn nothing_planned(state: &mut HeadroomState) {
     let warmup = state.warmup();
     state.growth.repeat(warmup);
     state.hold.repeat();
+    state.above_max = None;
 }

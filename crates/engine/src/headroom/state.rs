@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::TICK;
 use super::growth::Growth;
 use super::hold::Hold;
 use super::missing::Missing;
 use super::numbers::within;
 use super::outcome::Outcome;
+use super::plan::YOUNG;
 use super::shape::Shape;
 use super::work::{Calibration, Serving};
 use crate::{Objective, Replicas, Time, Workload};
@@ -26,8 +28,11 @@ const LONGEST_WARMUP: f64 = 3600.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeadroomState {
-    /// t0: the first tick that had something to plan with. What was missing until then has taught nothing, so caution begins there.
-    pub(super) started_at: Time,
+    /// When the last tick was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_at: Option<Time>,
+    /// Age: seconds that were planned with, up to [`YOUNG`]. What was missing has taught nothing, so no time passes meanwhile.
+    known: f64,
     /// last_n: replicas at the last tick.
     last_replicas: Replicas,
     /// Ticks in a row in which as many replicas were ready as asked for, and as many asked for as before.
@@ -40,16 +45,18 @@ pub struct HeadroomState {
     pub(super) growth: Growth,
     pub(super) outcome: Outcome,
     pub(super) hold: Hold,
-    /// Ticks in a row that needed more than the maximum.
-    pub(super) above_max: u32,
+    /// Ticks in a row that needed more than the maximum; `None` while it is not known what is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) above_max: Option<u32>,
     pub(super) missing: Missing,
 }
 
 impl HeadroomState {
     /// A state that knows nothing.
-    pub(super) fn new(now: Time, objective: Objective) -> Self {
+    pub(super) fn new(objective: Objective) -> Self {
         Self {
-            started_at: now,
+            last_at: None,
+            known: 0.0,
             last_replicas: Replicas::ZERO,
             stable: 0,
             warmup: None,
@@ -58,7 +65,7 @@ impl HeadroomState {
             growth: Growth::default(),
             outcome: Outcome::new(objective),
             hold: Hold::default(),
-            above_max: 0,
+            above_max: None,
             missing: Missing::default(),
         }
     }
@@ -81,15 +88,24 @@ impl HeadroomState {
         self.warmup.unwrap_or(UNSEEN_WARMUP)
     }
 
-    /// Time since the first tick that had something to plan with.
-    pub(super) fn age(&self, now: Time) -> Duration {
-        now.since(self.started_at)
+    /// Counts a tick that has something to plan with: the time since the last one, up to a tick's. The first such tick has none.
+    pub(super) fn grow_older(&mut self, now: Time) {
+        if !self.hold.is_empty() {
+            let passed = self.last_at.map_or(0.0, |last| now.since(last).as_secs_f64().min(TICK));
+            self.known = (self.known + passed).min(YOUNG.as_secs_f64());
+        }
+    }
+
+    /// How long a time has been planned with, up to [`YOUNG`].
+    pub(super) fn age(&self) -> Duration {
+        Duration::from_secs_f64(self.known)
     }
 
     /// Makes what was written by hand fit for use.
     pub(super) fn tidy(&mut self, now: Time) {
-        // A first tick that is yet to come would hold the fleet until then.
-        self.started_at = self.started_at.min(now);
+        // A tick that is yet to come is on another clock.
+        self.last_at = self.last_at.filter(|last| *last <= now);
+        self.known = within(self.known, 0.0, YOUNG.as_secs_f64());
         self.warmup = self.warmup.map(|warmup| within(warmup, 0.0, LONGEST_WARMUP));
         self.shape.tidy();
         self.calibration.tidy();
@@ -109,7 +125,7 @@ mod tests {
     }
 
     fn state() -> HeadroomState {
-        HeadroomState::new(Time::default(), Objective::new(0.99).unwrap())
+        HeadroomState::new(Objective::new(0.99).unwrap())
     }
 
     #[test]
@@ -134,9 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn a_first_tick_in_the_future_is_now() {
-        let mut state = HeadroomState::new(Time::from_millis(i64::MAX), Objective::new(0.99).unwrap());
-        state.tidy(Time::from_millis(5000));
-        assert_eq!(state.age(Time::from_millis(65_000)), Duration::from_secs(60));
+    fn a_planned_tick_adds_the_time_since_the_last_one_but_no_more_than_a_ticks() {
+        let mut state = state();
+        let mut age_at = |millis| {
+            state.tidy(Time::from_millis(millis));
+            state.grow_older(Time::from_millis(millis));
+            state.last_at = Some(Time::from_millis(millis));
+            state.hold.add(Replicas::ONE, 100.0);
+            state.age().as_secs()
+        };
+        assert_eq!([0, 15_000, 25_000, 85_000, 5000, 20_000].map(&mut age_at), [0, 15, 25, 40, 40, 55], "a clock set back gives nothing");
+        for tick in 3..100 {
+            age_at(15_000 * tick);
+        }
+        assert_eq!(age_at(1_500_000), 900);
     }
 }
