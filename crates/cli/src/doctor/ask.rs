@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::GetParams;
 use kube::core::Request;
 use kube::{Client, ResourceExt};
-use llmscaler_api::{Port, Provider, Scaler, Scheme, Scrape, Server};
+use llmscaler_api::{Access, Port, Provider, Scaler, Scheme, Scrape, Server};
 use llmscaler_engine::{Bucket, Law};
 use llmscaler_operator::diagnose::{Asked, CallError, What, asked, endpoint, preset_of, within};
 use llmscaler_signals::preset::{Per, Preset};
 use llmscaler_signals::prometheus::Series;
 use llmscaler_signals::{DecisionClient, PrometheusClient};
-use url::Url;
+use url::{Host, Url};
 
 use super::drain::Budget;
 use super::inputs;
@@ -27,15 +27,37 @@ const MOST_PAGES: usize = 3;
 pub async fn source(client: &Client, namespace: &str, scaler: &Scaler, pods: &[Pod], prometheus: Option<&Url>) -> Source {
     match &scaler.provider {
         Provider::Prometheus(server) => {
-            let address = prometheus.unwrap_or(&server.address);
-            match endpoint(client.clone(), namespace, &server.access, address.as_str()).await {
-                Ok(endpoint) => Source::Prometheus(Box::new(answers(PrometheusClient::new(endpoint), namespace, scaler, address).await)),
+            let (address, (access, withheld)) = match prometheus {
+                Some(given) => (given, sent_to(given, &server.access)),
+                None => (&server.address, (server.access.clone(), vec![])),
+            };
+            match endpoint(client.clone(), namespace, &access, address.as_str()).await {
+                Ok(endpoint) => {
+                    let answers = answers(PrometheusClient::new(endpoint), namespace, scaler, address).await;
+                    Source::Prometheus(Box::new(Answers { withheld, ..answers }))
+                }
                 Err(why) => Source::Unusable(why),
             }
         }
         Provider::DecisionServer(server) => decision(client, namespace, scaler, server).await,
         Provider::Scrape { scrape, .. } => Source::Pages(pages(client, namespace, scaler, scrape, pods).await),
     }
+}
+
+/// What may go to an address that is not the scaler's own, and the names of the headers that may not: over http everybody on the way reads
+/// them, unless the way ends on this machine, as that to a port-forward does.
+fn sent_to(given: &Url, access: &Access) -> (Access, Vec<String>) {
+    let stays_here = match given.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if given.scheme() == "https" || stays_here {
+        return (access.clone(), vec![]);
+    }
+    let withheld = access.secret_headers.iter().map(|header| header.name.clone()).collect();
+    (Access { secret_headers: vec![], ..access.clone() }, withheld)
 }
 
 async fn answers(client: PrometheusClient, namespace: &str, scaler: &Scaler, address: &Url) -> Answers {
@@ -55,7 +77,7 @@ async fn answers(client: PrometheusClient, namespace: &str, scaler: &Scaler, add
         }
     });
     let (queries, inputs, names) = join!(join_all(each), join_all(of_input), seen_names(&client, namespace, scaler));
-    Answers { address: address.clone(), queries, inputs, names }
+    Answers { address: address.clone(), withheld: vec![], queries, inputs, names }
 }
 
 async fn query(client: &PrometheusClient, asked: Asked) -> Answered {
@@ -186,9 +208,37 @@ fn buckets(series: &[Series]) -> Vec<Bucket> {
 
 #[cfg(test)]
 mod tests {
+    use llmscaler_api::{KeyReference, SecretHeader};
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn secret_headers_go_to_an_address_that_was_given_only_where_nobody_reads_along() {
+        let secret = SecretHeader {
+            name: "Authorization".to_owned(),
+            secret: KeyReference { name: "token".to_owned(), key: "token".to_owned() },
+            prefix: "Bearer ".to_owned(),
+        };
+        let access = Access { secret_headers: vec![secret], ..Access::default() };
+        for (given, withheld) in [
+            ("http://127.0.0.1:9090", false),
+            ("http://127.9.9.9", false),
+            ("http://[::1]:9090", false),
+            ("http://LocalHost:9090/prom", false),
+            ("https://prometheus.example.com", false),
+            ("http://prometheus.example.com", true),
+            ("http://prometheus:9090", true),
+            ("http://localhost.evil.example", true),
+            ("http://10.0.0.1:9090", true),
+            ("http://0.0.0.0:9090", true),
+            ("http://127.0.0.1@evil.example", true),
+        ] {
+            let (sent, without) = sent_to(&given.parse().unwrap(), &access);
+            assert_eq!(sent.secret_headers.is_empty(), withheld, "{given}");
+            assert_eq!(without, if withheld { vec!["Authorization"] } else { vec![] }, "{given}");
+        }
+    }
 
     #[test]
     fn a_port_goes_by_its_number() {

@@ -206,7 +206,7 @@ mod tests {
         let answered = |what, answer| Answered { asked: Asked { source: source.to_owned(), what }, answer: Some(answer) };
         let mut queries = vec![answered(what, answer)];
         queries.extend(in_flight.map(|busy| answered(What::InFlight("x".to_owned()), Ok(series(&[busy])))));
-        let answers = Answers { address: "http://a".parse().unwrap(), queries, inputs: vec![], names: None };
+        let answers = Answers { address: "http://a".parse().unwrap(), withheld: vec![], queries, inputs: vec![], names: None };
         let findings = check(&scaler(json!({})), Some(4), &answers);
         findings.into_iter().take(1).map(|finding| (finding.severity, finding.found)).collect()
     }

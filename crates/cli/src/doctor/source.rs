@@ -12,6 +12,9 @@ use super::pages::Page;
 
 const CHECK: &str = "source";
 
+/// What to do about a header that was left out.
+const SAFE_WAY: &str = "give --prometheus an https address, or that of a port-forward, as http://127.0.0.1:9090";
+
 /// What came of asking.
 pub enum Source {
     /// It could not be asked at all: a Secret is missing, say.
@@ -27,6 +30,8 @@ pub enum Source {
 /// The answers of a Prometheus.
 pub struct Answers {
     pub address: Url,
+    /// Headers of Secrets that were not sent there, by name.
+    pub withheld: Vec<String>,
     /// In the order of the questions.
     pub queries: Vec<Answered>,
     /// The inputs of the headroom law; none without it.
@@ -97,9 +102,7 @@ pub fn check(scaler: &LLMScaler, source: &Source) -> Option<Finding> {
             format!("it cannot be asked: {why}"),
             "correct serverHeadersFrom, serverTLS or the object they name",
         )),
-        Source::Prometheus(answers) => {
-            answers.queries.iter().any(|query| query.answer.is_some()).then(|| of_address(scaler, &answers.address, answers.trouble()))
-        }
+        Source::Prometheus(answers) => answers.queries.iter().any(|query| query.answer.is_some()).then(|| of_address(scaler, answers)),
         Source::Decision { address, reading: Reading::Unknown(why) } if is_internal(address) => Some(hidden(scaler, address, why)),
         Source::Decision { reading: Reading::Unknown(why), .. } => {
             Some(Finding::problem(CHECK, format!("the decision server gives no decision: {why}"), "see its log, and spec.customProvider"))
@@ -117,16 +120,25 @@ fn in_words(reading: &Reading) -> String {
     }
 }
 
-fn of_address(scaler: &LLMScaler, address: &Url, trouble: Option<&NoAnswer>) -> Finding {
-    match trouble {
+fn of_address(scaler: &LLMScaler, answers: &Answers) -> Finding {
+    let address = &answers.address;
+    let without = || format!("without {}: over http, everybody on the way could read what a Secret holds", answers.withheld.join(", "));
+    match answers.trouble() {
         Some(NoAnswer::Unreached(why)) if is_internal(address) => hidden(scaler, address, why),
         Some(NoAnswer::Unreached(why)) => Finding::problem(
             CHECK,
             format!("it cannot be reached from here: {why}"),
             "correct spec.serverAddress, or let the network through",
         ),
+        Some(NoAnswer::Refused(why)) if !answers.withheld.is_empty() => {
+            let found = format!("what answers at {} lets no query through: {why}; it was asked {}", shown(address), without());
+            Finding::problem(CHECK, found, SAFE_WAY)
+        }
         Some(NoAnswer::Refused(why)) => {
             Finding::problem(CHECK, format!("what answers at {} lets no query through: {why}", shown(address)), "as the message says")
+        }
+        _ if !answers.withheld.is_empty() => {
+            Finding::note(CHECK, format!("{} answers, asked from here {}", shown(address), without()), SAFE_WAY)
         }
         _ => {
             let found = format!("{} answers, asked from here with the scaler's own headers and certificates", shown(address));
@@ -189,7 +201,7 @@ mod tests {
             .into_iter()
             .map(|answer| Answered { asked: Asked { source: "q".to_owned(), what: What::Value("q".to_owned()) }, answer: Some(answer) });
         let queries = queries.collect();
-        Source::Prometheus(Box::new(Answers { address: address.parse().unwrap(), queries, inputs: vec![], names: None }))
+        Source::Prometheus(Box::new(Answers { address: address.parse().unwrap(), withheld: vec![], queries, inputs: vec![], names: None }))
     }
 
     fn checked(address: &str, given: Vec<Answer>) -> Finding {
@@ -203,6 +215,23 @@ mod tests {
         assert_eq!(checked("http://127.0.0.1:9090", vec![lost(), lost()]).severity, Severity::Problem);
         let login = Err(NoAnswer::Refused("status 401".to_owned()));
         assert!(checked("http://user:secret@10.0.0.1:9090", vec![login]).found.starts_with("what answers at http://10.0.0.1:9090 lets"));
+    }
+
+    #[test]
+    fn a_header_that_was_left_out_is_told() {
+        let of = |answer: Answer| {
+            let Source::Prometheus(mut answers) = answers("http://10.0.0.1:9090", vec![answer]) else { unreachable!() };
+            answers.withheld = vec!["Authorization".to_owned()];
+            check(&serde_json::from_value(object(json!({}))).unwrap(), &Source::Prometheus(answers)).unwrap()
+        };
+        for (answer, severity) in
+            [(Err(NoAnswer::Empty), Severity::Note), (Err(NoAnswer::Refused("status 401".to_owned())), Severity::Problem)]
+        {
+            let finding = of(answer);
+            assert_eq!(finding.severity, severity);
+            assert!(finding.found.contains("without Authorization: over http"), "{}", finding.found);
+            assert!(finding.advice.unwrap().contains("https"));
+        }
     }
 
     #[test]
