@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::decide::Step;
 use crate::headroom::Asked;
 use crate::saturation::smooth;
@@ -24,7 +26,8 @@ pub(crate) struct Recommended {
 }
 
 /// Whether there is work for the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Activity {
     /// Some source is active.
     Active,

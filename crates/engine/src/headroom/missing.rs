@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::TICK;
 use super::inputs::Inputs;
 use crate::{Band, Measurement, Replicas, Target, Time, Workload};
 
-/// So many ticks without arrivals the fleet is held; after that the saturation of the pool decides.
+/// So many ticks without arrivals, and as long as they last, the fleet is held; after that the saturation of the pool decides.
 pub(super) const PATIENCE: u32 = 20;
 /// The fleet grows above this saturation while arrivals are unknown, as in document B's guide.
 const UP_AT: f64 = 0.55;
@@ -88,7 +89,10 @@ impl Signal {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Missing {
     /// missing: ticks in a row without arrivals.
-    pub ticks: u32,
+    ticks: u32,
+    /// When the first of them was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without: Option<Time>,
     /// When each missing signal was missed first.
     since: BTreeMap<Signal, Time>,
 }
@@ -96,7 +100,10 @@ pub(super) struct Missing {
 impl Missing {
     /// Notes what this tick misses.
     pub(super) fn note(&mut self, inputs: &Inputs<'_>, now: Time) {
-        self.ticks = if inputs.arrivals.is_none() { self.ticks.saturating_add(1) } else { 0 };
+        (self.ticks, self.without) = match inputs.arrivals {
+            None => (self.ticks.saturating_add(1), self.without.or(Some(now))),
+            Some(_) => (0, None),
+        };
         for signal in Signal::ALL {
             // Where nothing arrives there is nothing to measure the rest of.
             let natural = !signal.is_needed() && inputs.rate == Some(0.0);
@@ -106,6 +113,12 @@ impl Missing {
                 self.since.remove(&signal);
             }
         }
+    }
+
+    /// Whether arrivals have been missing for more ticks than the fleet is held, and for as long as those last; they may be closer.
+    pub(super) fn is_long(&self, now: Time) -> bool {
+        let seconds = self.without.map_or(0.0, |since| now.since(since).as_secs_f64());
+        self.ticks > PATIENCE && seconds >= f64::from(PATIENCE) * TICK
     }
 
     /// The signals without which nothing can be planned, and since when each has been missing.
@@ -119,7 +132,7 @@ impl Missing {
     }
 
     pub(super) fn tidy(&mut self, now: Time) {
-        for since in self.since.values_mut() {
+        for since in self.since.values_mut().chain(&mut self.without) {
             *since = (*since).min(now);
         }
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::account::{Account, Kept};
-use super::answer::Answer;
+use super::answer::{Answer, LastTick};
 use super::conditions::conditions;
 use super::demand::{Demand, Scene};
 use super::hold::YOUNG_HOLD;
 use super::inputs::{Arrivals, Inputs};
-use super::missing::{PATIENCE, by_saturation};
+use super::missing::by_saturation;
 use super::state::HeadroomState;
 use super::work::{Model, Serving};
 use crate::recommend::Activity;
@@ -35,7 +35,8 @@ pub(crate) struct Asked {
 }
 
 impl Headroom {
-    /// One tick: 15 s after the last one.
+    /// One tick: 15 s after the last one. A look that comes sooner, after an edit of the scaler or a sync that failed, is none: it is
+    /// answered as the last tick was.
     pub(crate) fn tick(
         &self,
         seen: &Observation,
@@ -46,9 +47,27 @@ impl Headroom {
     ) -> Asked {
         let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(self.objective)));
         state.tidy(now);
+        let model = Model::of(self);
+        let (answer, activity) = match state.last_tick.as_ref().filter(|last| last.is_fresh(now)) {
+            Some(last) => (last.again(seen.workload.replicas, state.last_replicas, bounds, now), last.activity),
+            None => self.whole_tick(state, &model, seen, reading, bounds, now),
+        };
+        let (reading, replicas, account) = answer.told(activity);
+        Asked { state: reading, replicas, account, activity, conditions: conditions(self, &model, state, bounds, now) }
+    }
+
+    /// Learns from what is seen, and answers.
+    fn whole_tick(
+        &self,
+        state: &mut HeadroomState,
+        model: &Model,
+        seen: &Observation,
+        reading: Option<&Reading>,
+        bounds: Bounds,
+        now: Time,
+    ) -> (Answer, Activity) {
         let fleet = state.note(&seen.workload);
         let inputs = Inputs::of(seen.traffic.as_deref(), reading);
-        let model = Model::of(self);
         state.missing.note(&inputs, now);
         state.shape.learn_outputs(&inputs);
         if let Some(arrivals) = inputs.arrivals {
@@ -57,12 +76,11 @@ impl Headroom {
         let answer = match inputs.arrivals {
             None => without_arrivals(state, seen, reading, bounds, now),
             Some(_) if state.shape.prompt.is_none() => before_the_first_request(state, seen, bounds),
-            Some(arrivals) => self.plan(state, &model, seen.workload.replicas, fleet, &inputs, arrivals, bounds, now),
+            Some(arrivals) => self.plan(state, model, seen.workload.replicas, fleet, &inputs, arrivals, bounds, now),
         };
-        state.last_at = Some(now);
         let activity = inputs.activity();
-        let (reading, replicas, account) = answer.told(activity);
-        Asked { state: reading, replicas, account, activity, conditions: conditions(self, &model, state, bounds, now) }
+        state.last_tick = Some(LastTick { at: now, activity, answer: answer.clone() });
+        (answer, activity)
     }
 
     /// Steps 2 to 7.
@@ -111,20 +129,27 @@ impl Headroom {
     }
 }
 
-/// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides.
+/// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides; whether less would do only where
+/// what was needed before is known.
 fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Option<&Reading>, bounds: Bounds, now: Time) -> Answer {
     nothing_planned(state);
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
     let missing = format!("{} unknown for {since} s", missing.join(" and "));
     let current = seen.workload.replicas;
-    if state.missing.ticks <= PATIENCE {
+    if !state.missing.is_long(now) {
         return Answer::Unknown(format!("{missing}: the law cannot plan without, so it asks for no change"));
     }
     match reading {
         Some(Reading::Value(saturation)) => {
-            let count = bounds.clamp(by_saturation(*saturation, &seen.workload));
-            let account = format!("{missing}, so saturation {:.2} decides: {count} (was {current})", saturation.get());
+            let asked = by_saturation(*saturation, &seen.workload);
+            let (asked, kept) = if asked < current && state.age() < NO_SHRINKING {
+                (current, format!(", as nothing shrinks in the first {} s", NO_SHRINKING.as_secs()))
+            } else {
+                (asked, String::new())
+            };
+            let count = bounds.clamp(asked);
+            let account = format!("{missing}, so saturation {:.2} decides: {count} (was {current}){kept}", saturation.get());
             Answer::Known { value: saturation.get(), replicas: count, account }
         }
         Some(Reading::Unknown(why)) => Answer::Unknown(format!("{missing}, and so is the saturation of the pool: {why}")),

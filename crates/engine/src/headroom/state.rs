@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::TICK;
+use super::answer::LastTick;
 use super::growth::Growth;
 use super::hold::Hold;
 use super::missing::Missing;
@@ -21,20 +22,19 @@ const UNSEEN_WARMUP: f64 = 100.0;
 const LONGEST_WARMUP: f64 = 3600.0;
 
 /// What the headroom law remembers, opaque to everybody else: the shape of requests, what was learned of the engine and of late
-/// requests, and the loads and needs of the last hours. Losing it costs five cautious minutes; a restart never shrinks a fleet earlier.
+/// requests, the loads and needs of the last hours, and the last answer. Losing it costs five cautious minutes; a restart never shrinks a fleet earlier.
 ///
 /// It has some 600 numbers, and fewer than 3000 at any warm-up. Any values are fit to be read: what lies out of range counts as
 /// the nearest that does not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeadroomState {
-    /// When the last tick was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_at: Option<Time>,
+    pub(super) last_tick: Option<LastTick>,
     /// Age: seconds that were planned with, up to [`YOUNG`]. What was missing has taught nothing, so no time passes meanwhile.
     known: f64,
     /// last_n: replicas at the last tick.
-    last_replicas: Replicas,
+    pub(super) last_replicas: Replicas,
     /// Ticks in a row in which as many replicas were ready as asked for, and as many asked for as before.
     stable: u32,
     /// T_w in seconds; `None` until one was seen.
@@ -55,7 +55,7 @@ impl HeadroomState {
     /// A state that knows nothing.
     pub(super) fn new(objective: Objective) -> Self {
         Self {
-            last_at: None,
+            last_tick: None,
             known: 0.0,
             last_replicas: Replicas::ZERO,
             stable: 0,
@@ -91,7 +91,7 @@ impl HeadroomState {
     /// Counts a tick that has something to plan with: the time since the last one, up to a tick's. The first such tick has none.
     pub(super) fn grow_older(&mut self, now: Time) {
         if !self.hold.is_empty() {
-            let passed = self.last_at.map_or(0.0, |last| now.since(last).as_secs_f64().min(TICK));
+            let passed = self.last_tick.as_ref().map_or(0.0, |last| now.since(last.at).as_secs_f64().min(TICK));
             self.known = (self.known + passed).min(YOUNG.as_secs_f64());
         }
     }
@@ -104,7 +104,9 @@ impl HeadroomState {
     /// Makes what was written by hand fit for use.
     pub(super) fn tidy(&mut self, now: Time) {
         // A tick that is yet to come is on another clock.
-        self.last_at = self.last_at.filter(|last| *last <= now);
+        if self.last_tick.as_ref().is_some_and(|last| last.at > now) {
+            self.last_tick = None;
+        }
         self.known = within(self.known, 0.0, YOUNG.as_secs_f64());
         self.warmup = self.warmup.map(|warmup| within(warmup, 0.0, LONGEST_WARMUP));
         self.shape.tidy();
@@ -118,7 +120,9 @@ impl HeadroomState {
 
 #[cfg(test)]
 mod tests {
+    use super::super::answer::Answer;
     use super::*;
+    use crate::recommend::Activity;
 
     fn fleet(replicas: u32, ready: u32) -> Workload {
         Workload { replicas: Replicas::new(replicas), ready: Replicas::new(ready), ..Workload::default() }
@@ -155,7 +159,8 @@ mod tests {
         let mut age_at = |millis| {
             state.tidy(Time::from_millis(millis));
             state.grow_older(Time::from_millis(millis));
-            state.last_at = Some(Time::from_millis(millis));
+            let at = Time::from_millis(millis);
+            state.last_tick = Some(LastTick { at, activity: Activity::Unknown, answer: Answer::Unknown(String::new()) });
             state.hold.add(Replicas::ONE, 100.0);
             state.age().as_secs()
         };

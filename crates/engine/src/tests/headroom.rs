@@ -4,6 +4,7 @@ use super::*;
 use crate::{Reason, Stage};
 
 mod activity;
+mod caution;
 mod conditions;
 mod properties;
 
