@@ -16,8 +16,8 @@
 //!
 //! # What differs from a real server
 //!
-//! Bodies are JSON: the few kubectl commands that send protobuf (`create configmap`, `create secret`, `create namespace`,
-//! `auth can-i`) get 415; `apply -f` makes the same objects. Nobody is authenticated. Deletion always works in the background. An
+//! Bodies are JSON: the few kubectl commands that send protobuf (`create namespace`, `create deployment` and their like, `auth can-i`)
+//! get 415, after which kubectl does not try JSON; `apply -f` makes the same objects. Nobody is authenticated. Deletion always works in the background. An
 //! unknown field is dropped without a warning unless the request asks for strictness, and a wrong type in a patch of a built-in
 //! kind is answered with 400 instead of 422; of one in a status the path is told in full. In `managedFields`, maps that were created have
 //! no entry of their own (`.`), who applied a scale has a time, events are recorded as those of the core group, and the stand-in
