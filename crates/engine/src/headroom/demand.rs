@@ -16,7 +16,7 @@ const SIGMA: f64 = 2.0;
 /// Of the promised time to first token this much at least is left for waiting in the plan.
 const LEAST_WAIT: f64 = 0.2;
 /// A queue of up to so many requests per replica is the normal course of things.
-const NORMAL_QUEUE: f64 = 0.5;
+pub(super) const NORMAL_QUEUE: f64 = 0.5;
 /// A longer queue is to be gone in so many seconds.
 const CLEAR_WITHIN: f64 = 30.0;
 
@@ -120,23 +120,12 @@ fn load(work: &Work, spread: f64, arrivals: Arrivals) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Costs, Objective, Target};
+    use crate::{Costs, Target, tests};
 
-    /// a 10 ms, b 50 µs, e 2 ns, c 20 µs, d 50 ns, 350 000 tokens; promised as told.
+    /// As promised.
     fn law(ttft: f64, tpot: f64) -> Headroom {
-        let costs = Costs {
-            overhead: 0.004,
-            weights: 0.006,
-            prompt_token: 5e-5,
-            attention: 2e-9,
-            sequence: 2e-5,
-            kv_token: 5e-8,
-            kv_tokens: 350_000,
-            max_sequences: 256,
-            max_batched_tokens: 8192,
-        };
         let target = |x| Target::new(x).unwrap();
-        Headroom { ttft: target(ttft), tpot: target(tpot), objective: Objective::new(0.99).unwrap(), costs, profile_is_given: true }
+        Headroom { ttft: target(ttft), tpot: target(tpot), ..tests::headroom::law() }
     }
 
     /// P 1000, O 400: w 84 ms, of which the prompt takes 52 ms; O50 300, C2 1, eight replicas.

@@ -10,6 +10,11 @@ pub(super) fn ratio(a: f64, b: f64, otherwise: f64) -> f64 {
     if b > 0.0 { a / b } else { otherwise }
 }
 
+/// Whether both are the same but for the last digits, which a memory may lose that is written down and read.
+pub(super) fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
 /// The number p standard deviations of a normal distribution that a share of `p` lies below: Φ⁻¹(p), for 0.075 < p < 1 − 1e-10.
 ///
 /// Algorithm AS 241 (PPND7) of Wichura, good to 7 digits.

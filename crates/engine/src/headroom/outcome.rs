@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
-use super::numbers::within;
+use super::numbers::{same, within};
 use super::work::Serving;
-use crate::Objective;
+use crate::{Headroom, Objective};
 
 /// The largest z: beyond it replicas are no cure.
 pub(super) const MOST_Z: f64 = 8.0;
@@ -30,6 +30,30 @@ const BELOW_PLAN: f64 = 0.6;
 /// So much of timeliness is kept at most: five ticks of 10 % late.
 const MOST_CREDIT: f64 = 0.5;
 
+/// What requests are late against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Promise {
+    ttft: f64,
+    tpot: f64,
+    objective: f64,
+}
+
+impl Promise {
+    fn of(law: &Headroom) -> Self {
+        Self { ttft: law.ttft.get(), tpot: law.tpot.get(), objective: law.objective.get() }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        same(self.ttft, other.ttft) && same(self.tpot, other.tpot) && same(self.objective, other.objective)
+    }
+
+    /// Whether whoever keeps this one keeps the other.
+    fn implies(&self, other: &Self) -> bool {
+        self.ttft <= other.ttft && self.tpot <= other.tpot && self.objective >= other.objective
+    }
+}
+
 /// What was learned from late requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -44,11 +68,23 @@ pub(super) struct Outcome {
     seen: Option<f64>,
     /// debt, −0.5 to 0: what timely ticks below plan are set against.
     debt: f64,
+    /// What all of this but navg was learned under.
+    promise: Promise,
 }
 
 impl Outcome {
-    pub(super) fn new(objective: Objective) -> Self {
-        Self { z: objective.first_margin(), usual: None, seen: None, debt: 0.0 }
+    pub(super) fn new(law: &Headroom) -> Self {
+        Self { z: law.objective.first_margin(), usual: None, seen: None, debt: 0.0, promise: Promise::of(law) }
+    }
+
+    /// Forgets what was learned under another promise: what was late against that one says little of this one, and z begins where the
+    /// objective sets it. A harder promise keeps a larger z, as what was late against the easier one is late against it, too.
+    pub(super) fn promised(&mut self, law: &Headroom) {
+        let new = Self::new(law);
+        if !new.promise.is(&self.promise) {
+            let z = if new.promise.implies(&self.promise) { new.z.max(self.z) } else { new.z };
+            *self = Self { z, usual: self.usual, ..new };
+        }
     }
 
     /// Learns from one tick, in which x0 = `planned` and a share `unreachable` (v) of the prompts was too long for any fleet.
@@ -98,6 +134,8 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
+    use crate::tests::headroom::law;
 
     fn objective() -> Objective {
         Objective::new(0.99).unwrap()
@@ -117,7 +155,23 @@ mod tests {
     }
 
     fn at(z: f64) -> Outcome {
-        Outcome { z, usual: None, seen: None, debt: 0.0 }
+        Outcome { z, ..Outcome::new(&law()) }
+    }
+
+    #[test]
+    fn another_promise_begins_anew_with_the_usual_number_of_requests() {
+        let learned = Outcome { z: 5.0, usual: Some(100.0), seen: Some(0.04), debt: -0.3, ..at(5.0) };
+        let mut same = learned;
+        same.promised(&law());
+        assert_eq!(same, learned);
+        let tighter = Headroom { tpot: Target::new(0.04).unwrap(), ..law() };
+        let looser = Headroom { objective: Objective::new(0.98).unwrap(), ..law() };
+        for (law, z) in [(tighter, 5.0), (looser, 1.750_686_071_3)] {
+            let mut outcome = learned;
+            outcome.promised(&law);
+            assert!((outcome.z - z).abs() < 1e-6, "{}", outcome.z);
+            assert_eq!(outcome, Outcome { z: outcome.z, usual: Some(100.0), ..Outcome::new(&law) });
+        }
     }
 
     #[test]

@@ -45,9 +45,11 @@ impl Headroom {
         memory: &mut Option<Box<HeadroomState>>,
         now: Time,
     ) -> Asked {
-        let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(self.objective)));
+        let state = memory.get_or_insert_with(|| Box::new(HeadroomState::new(self)));
         state.tidy(now);
         let model = Model::of(self);
+        state.calibration.belongs_to(&model);
+        state.outcome.promised(self);
         let (answer, activity) = match state.last_tick.as_ref().filter(|last| last.is_fresh(now)) {
             Some(last) => (last.again(seen.workload.replicas, state.last_replicas, bounds, now), last.activity),
             None => self.whole_tick(state, &model, seen, reading, bounds, now),

@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use super::plan::YOUNG;
 use super::shape::Shape;
 use super::work::{Calibration, Serving};
-use crate::{Objective, Replicas, Time, Workload};
+use crate::{Headroom, Replicas, Time, Workload};
 
 /// Seconds from the creation of a pod to its readiness until one was seen.
 const UNSEEN_WARMUP: f64 = 100.0;
@@ -53,7 +53,7 @@ pub struct HeadroomState {
 
 impl HeadroomState {
     /// A state that knows nothing.
-    pub(super) fn new(objective: Objective) -> Self {
+    pub(super) fn new(law: &Headroom) -> Self {
         Self {
             last_tick: None,
             known: 0.0,
@@ -63,7 +63,7 @@ impl HeadroomState {
             shape: Shape::default(),
             calibration: Calibration::default(),
             growth: Growth::default(),
-            outcome: Outcome::new(objective),
+            outcome: Outcome::new(law),
             hold: Hold::default(),
             above_max: None,
             missing: Missing::default(),
@@ -123,13 +123,14 @@ mod tests {
     use super::super::answer::Answer;
     use super::*;
     use crate::recommend::Activity;
+    use crate::tests::headroom::law;
 
     fn fleet(replicas: u32, ready: u32) -> Workload {
         Workload { replicas: Replicas::new(replicas), ready: Replicas::new(ready), ..Workload::default() }
     }
 
     fn state() -> HeadroomState {
-        HeadroomState::new(Objective::new(0.99).unwrap())
+        HeadroomState::new(&law())
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TICK;
+use super::demand::NORMAL_QUEUE;
 use super::inputs::{Arrivals, Inputs};
-use super::numbers::{ratio, within};
+use super::numbers::{ratio, same, within};
 use super::shape::Shape;
 use crate::{Costs, Headroom};
 
@@ -25,8 +27,10 @@ const WEIGHT_OF_DEFAULT: f64 = 1.5;
 const LEAST_BUSY: f64 = 0.15;
 /// Ticks that a fleet must have been as planned before arrivals tell what it serves.
 const SETTLED: u32 = 2;
-/// The same for completions, which look back 120 s.
-const SETTLED_WITH_QUEUE: u32 = 8;
+/// Seconds that completions look back.
+const COMPLETIONS: f64 = 120.0;
+/// The same for completions: as many ticks as they look back.
+const SETTLED_WITH_QUEUE: u32 = (COMPLETIONS / TICK) as u32;
 
 /// The coefficients of the profile, as law.md names them, kept within reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +77,7 @@ impl Model {
     }
 }
 
-/// What was measured of the engine against its profile.
+/// What was measured of the engine, and of its profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Calibration {
@@ -88,6 +92,8 @@ pub(super) struct Calibration {
     kv: f64,
     /// R: running requests, fading.
     running: f64,
+    /// a, b, e, c and d of the profile that Sn and Sl are about.
+    profile: [f64; 5],
 }
 
 /// What one request costs.
@@ -140,6 +146,15 @@ impl Serving {
 }
 
 impl Calibration {
+    /// Forgets how wrong another profile was. What was measured of the engine itself, its fastest step and its context, stays; so does
+    /// all of it where only the size of the cache or the weight of the profile is another one, as neither is in what was compared.
+    pub(super) fn belongs_to(&mut self, model: &Model) {
+        let profile = [model.base, model.prompt_token, model.attention, model.sequence, model.kv_token];
+        if !self.profile.iter().zip(&profile).all(|(mine, theirs)| same(*mine, *theirs)) {
+            (self.profile, self.busy, self.log_error) = (profile, 0.0, 0.0);
+        }
+    }
+
     /// Learns from one tick, and answers what a request costs.
     pub(super) fn learn(&mut self, model: &Model, shape: &Shape, inputs: &Inputs<'_>, arrivals: Arrivals, fleet: Serving) -> Work {
         if let (Some(kv), Some(running)) = (inputs.kv_used, inputs.running) {
@@ -162,10 +177,10 @@ impl Calibration {
         let shortest_step = self.shortest_step(model);
         if let (Some(step), Some(waiting)) = (measured, inputs.waiting) {
             // Where a queue grows, arrivals are not what is served.
-            let (served, settled) = if waiting < 0.5 * fleet.ready {
+            let (served, settled) = if waiting < NORMAL_QUEUE * fleet.ready {
                 (Some(arrivals.over_60s.requests), SETTLED)
             } else {
-                (inputs.finished.map(|(done, _)| done / 120.0), SETTLED_WITH_QUEUE)
+                (inputs.finished.map(|(done, _)| done / COMPLETIONS), SETTLED_WITH_QUEUE)
             };
             let planned = served.map_or(0.0, |served| served * by_profile / fleet.shared_by());
             let busy = 1.0 - shortest_step / step;
@@ -203,18 +218,11 @@ impl Calibration {
 mod tests {
     use super::*;
     use crate::headroom::inputs::Rate;
+    use crate::tests::headroom::law;
 
-    /// Round figures: a 10 ms, b 50 µs, e 2 ns, c 20 µs, d 50 ns.
-    const MODEL: Model = Model {
-        base: 0.01,
-        prompt_token: 5e-5,
-        attention: 2e-9,
-        sequence: 2e-5,
-        kv_token: 5e-8,
-        kv_capacity: Some(350_000.0),
-        max_sequences: 256.0,
-        weight: 6.0,
-    };
+    fn model() -> Model {
+        Model::of(&law())
+    }
 
     fn shape() -> Shape {
         let mut shape = Shape::default();
@@ -232,7 +240,7 @@ mod tests {
     }
 
     fn learn(calibration: &mut Calibration, inputs: &Inputs<'_>, requests: f64, stable: u32) -> Work {
-        calibration.learn(&MODEL, &shape(), inputs, arrivals(requests), Serving { ready: 2.0, stable })
+        calibration.learn(&model(), &shape(), inputs, arrivals(requests), Serving { ready: 2.0, stable })
     }
 
     /// P 1000, O 400, C2 1: tau_p = 5e-5 + 2e-9 × 1000 = 5.2e-5; ctx = 1200; tau_d = 400 × (2e-5 + 6e-5) = 0.032; w1 = 0.084.
@@ -321,22 +329,49 @@ mod tests {
     }
 
     #[test]
+    fn another_profile_ends_what_was_learned_of_the_last_one_and_nothing_else() {
+        let learned = |model: &Model| {
+            let mut calibration = Calibration { fastest: Some(0.008), kv: 9000.0, running: 3.0, ..Calibration::default() };
+            calibration.belongs_to(model);
+            (calibration.busy, calibration.log_error) = (2.0, 1.5);
+            calibration
+        };
+        let before = learned(&model());
+        let after = |model: &Model| {
+            let mut calibration = before.clone();
+            calibration.belongs_to(model);
+            calibration
+        };
+        let rounded = Model { base: 0.01 * (1.0 + 1e-15), kv_capacity: None, max_sequences: 9.0, weight: 1.5, ..model() };
+        assert_eq!(after(&rounded), before);
+        for other in [
+            Model { base: 0.011, ..model() },
+            Model { prompt_token: 6e-5, ..model() },
+            Model { attention: 0.0, ..model() },
+            Model { sequence: 3e-5, ..model() },
+            Model { kv_token: 4e-8, ..model() },
+        ] {
+            assert_eq!(after(&other), Calibration { busy: 0.0, log_error: 0.0, ..learned(&other) });
+        }
+    }
+
+    #[test]
     fn a_default_profile_weighs_less_and_no_correction_is_beyond_four() {
-        let light = Model { weight: WEIGHT_OF_DEFAULT, ..MODEL };
+        let light = Model { weight: WEIGHT_OF_DEFAULT, ..model() };
         let calibration = Calibration { busy: 0.5, log_error: 0.43375028385236153, ..Calibration::default() };
         close(calibration.eta(&light), 1.242188995129533); // exp(0.43375 ÷ 2)
-        let wild = |log_error| Calibration { busy: 1.0, log_error, ..Calibration::default() }.eta(&MODEL);
+        let wild = |log_error| Calibration { busy: 1.0, log_error, ..Calibration::default() }.eta(&model());
         assert_eq!((wild(1e6), wild(-1e6)), (4.0, 0.25));
     }
 
     /// b 5e-5, e 2e-9, 1 s: 2 ÷ (5e-5 + √(2.5e-9 + 4e-9)) = 2 ÷ 1.306225775e-4 = 15 311.2887…; it costs 1 s: b p + e p²/2.
     #[test]
     fn the_longest_prompt_within_a_time() {
-        let longest = MODEL.longest_within(1.0, 1.0);
+        let longest = model().longest_within(1.0, 1.0);
         close(longest, 15311.288741492748);
         close(5e-5 * longest + 1e-9 * longest * longest, 1.0);
-        let doubled = MODEL.longest_within(1.0, 2.0);
+        let doubled = model().longest_within(1.0, 2.0);
         close(2.0 * (5e-5 * doubled + 1e-9 * doubled * doubled), 1.0);
-        assert_eq!(Model { prompt_token: 0.0, attention: 0.0, ..MODEL }.longest_within(1.0, 1.0), f64::INFINITY);
+        assert_eq!(Model { prompt_token: 0.0, attention: 0.0, ..model() }.longest_within(1.0, 1.0), f64::INFINITY);
     }
 }

@@ -6,9 +6,11 @@ use crate::{Reason, Stage};
 mod activity;
 mod caution;
 mod conditions;
+mod edits;
 mod properties;
 
-/// A step of 10 ms, 50 µs per prompt token, 20 µs per sequence and step: figures that are easy to reckon with.
+/// A step of 10 ms (a), 50 µs per prompt token (b), 2 ns per prompt token and token before it (e), 20 µs per sequence and step (c), 50 ns
+/// per token in the cache and step (d), 350 000 tokens: figures that are easy to reckon with.
 pub(super) const COSTS: Costs = Costs {
     overhead: 0.004,
     weights: 0.006,
@@ -21,13 +23,16 @@ pub(super) const COSTS: Costs = Costs {
     max_batched_tokens: 8192,
 };
 
-/// The law for 1 s and 50 ms, within 2 to 40 replicas.
-pub(super) fn headroom() -> Spec {
+/// 1 s and 50 ms for 99 %.
+pub(crate) fn law() -> Headroom {
     let target = |x| Target::new(x).unwrap();
-    let law =
-        Headroom { ttft: target(1.0), tpot: target(0.05), objective: Objective::new(0.99).unwrap(), costs: COSTS, profile_is_given: true };
+    Headroom { ttft: target(1.0), tpot: target(0.05), objective: Objective::new(0.99).unwrap(), costs: COSTS, profile_is_given: true }
+}
+
+/// That law within 2 to 40 replicas.
+pub(super) fn headroom() -> Spec {
     let mut spec = spec(&[1.0]);
-    spec.sources[0] = Source { name: "slo".to_owned(), law: Law::Headroom(law), ..spec.sources[0].clone() };
+    spec.sources[0] = Source { name: "slo".to_owned(), law: Law::Headroom(law()), ..spec.sources[0].clone() };
     spec.bounds = bounds(2, 40);
     spec
 }

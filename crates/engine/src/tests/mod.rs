@@ -1,7 +1,7 @@
 //! Tests of whole decisions, and the builders that all tests of the crate share.
 
 mod behavior;
-mod headroom;
+pub(crate) mod headroom;
 mod properties;
 mod slo;
 mod vectors;
