@@ -131,8 +131,10 @@ fn entries(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Re
 fn setting(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Setting {
     let Scenario { workload, profile, fleet, pipeline } = scenario;
     let histograms = match pipeline.histograms {
-        Histograms::Ideal => "ideal: exact at the moment of the question",
-        Histograms::Real => "real: scraped every 5 s, in the buckets of vLLM and the router",
+        Histograms::Ideal => "ideal: exact at the moment of the question, prompt tokens counted as they arrive",
+        Histograms::Real => {
+            "real: scraped every 5 s, in the buckets of vLLM and the router; prompt tokens are arrivals x the mean prompt of the last minute"
+        }
     };
     let gateway = if pipeline.gateway { "" } else { "; no gateway counts arrivals" };
     let missing = if pipeline.missing > 0.0 {

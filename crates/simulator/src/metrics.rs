@@ -43,10 +43,12 @@ impl Default for PipelineSettings {
 /// How fine and how fresh metrics are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Histograms {
-    /// As the headroom law was specified: exact at the moment of the question, prompt lengths in powers of two on arrival.
+    /// As the headroom law was specified: exact at the moment of the question, prompt tokens and lengths, these in powers of two, counted
+    /// on arrival.
     Ideal,
     /// As a cluster has them: a question is answered from the scrapes before its moment, and histograms are vLLM's, with prompt
-    /// lengths in steps of 1, 2, 5 that are observed when a request finishes.
+    /// lengths in steps of 1, 2, 5 that are observed when a request finishes. Prompt tokens are arrivals × the mean of the prompts
+    /// that were computed within a minute, as the operator makes them: a burst of long prompts is seen when these have been computed.
     Real,
 }
 

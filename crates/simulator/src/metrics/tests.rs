@@ -252,6 +252,57 @@ fn traffic_of_a_real_pipeline_is_what_engines_observe() {
     assert_eq!(traffic.late_ttft.map(|late| (late.share.get(), late.of.get())), Some((0.0, 5.0)));
 }
 
+/// Prompts of 1,000 tokens, and then longer ones, of which a cluster sees nothing until they have been computed.
+#[test]
+fn prompt_tokens_are_exact_where_inputs_are_ideal_and_follow_the_mean_prompt_where_they_are_real() {
+    for (mut metrics, expected) in [
+        (ideal(), [Some(8000.0), Some(5000.0), Some(3500.0)]),
+        // Two arrive per second all the while, as 1,000 tokens each were computed.
+        (real(), [Some(2000.0); 3]),
+    ] {
+        for at in (0..=65).step_by(5) {
+            let arrivals = 2 * at;
+            let longer = 2 * u64::saturating_sub(at, 45);
+            let gateway = GatewayMeters { arrivals, prompt_tokens: 1000 * arrivals + 3000 * longer, ..GatewayMeters::default() };
+            let mut engine = EngineMeters { prompt_tokens: 1000 * arrivals, cached_tokens: 0, ..EngineMeters::default() };
+            engine.ttft.observe(0.2, arrivals);
+            metrics.scrape(at as f64, &gateway, &pods(&[(1, &engine)]));
+        }
+        let now = if metrics.settings.histograms == Histograms::Ideal { 60.0 } else { 65.0 };
+        let tokens = metrics.traffic(PROMISED, now).prompt_tokens;
+        let found = [tokens.over_15s, tokens.over_30s, tokens.over_60s].map(|rate| rate.map(Measurement::get));
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!((found.unwrap() - expected.unwrap()).abs() < 1e-9, "{found:?}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_computed_prompt_real_tokens_are_unknown_but_for_none_and_an_old_mean_stands_in() {
+    let tokens = |metrics: &Metrics, now| metrics.traffic(PROMISED, now).prompt_tokens.over_60s.map(Measurement::get);
+    assert_eq!(tokens(&steady(real(), 60, 2), 60.0), None, "what arrives may be of any length");
+    assert_eq!(tokens(&steady(real(), 60, 0), 60.0), Some(0.0));
+    assert!(tokens(&steady(ideal(), 60, 2), 60.0).is_some());
+    let mut metrics = real();
+    let mut engine = EngineMeters { prompt_tokens: 5000, cached_tokens: 2000, ..EngineMeters::default() };
+    engine.ttft.observe(0.2, 10);
+    for at in (0..=60).step_by(5) {
+        let gateway = GatewayMeters { arrivals: 2 * at, ..GatewayMeters::default() };
+        metrics.scrape(at as f64, &gateway, &pods(&[(1, &engine)]));
+    }
+    assert!((tokens(&metrics, 60.0).unwrap() - 2.0 * 500.0).abs() < 1e-9, "{:?}", tokens(&metrics, 60.0));
+}
+
+#[test]
+fn none_of_none_was_late_in_either_pipeline() {
+    for metrics in [steady(ideal(), 60, 2), steady(real(), 60, 2)] {
+        let traffic = metrics.traffic(PROMISED, 60.0);
+        for late in [traffic.late_ttft, traffic.late_tpot] {
+            assert_eq!(late.map(|late| (late.share.get(), late.of.get())), Some((0.0, 0.0)));
+        }
+    }
+}
+
 #[test]
 fn history_is_bounded() {
     let metrics = steady(ideal(), 3600, 1);

@@ -40,22 +40,38 @@ impl Metrics {
 
     /// Requests and prompt tokens that arrive per second.
     fn arrivals(&self, now: f64) -> [Rates; 2] {
-        let [short, middle, long] = WINDOWS.map(|seconds| self.window(Group::Arrivals, now, seconds).map(|window| self.arrive(&window)));
-        [0, 1].map(|which: usize| {
-            let of = |rates: Option<[f64; 2]>| rates.and_then(|rates| Measurement::new(rates[which]));
-            Rates { over_15s: of(short), over_30s: of(middle), over_60s: of(long) }
+        let windows = WINDOWS.map(|seconds| self.window(Group::Arrivals, now, seconds));
+        let requests = windows.each_ref().map(|window| window.as_ref().map(|window| self.requests(window)));
+        let tokens = match self.settings.histograms {
+            Histograms::Ideal => windows.map(|window| window.map(|window| self.tokens(&window))),
+            // As the operator has them: tokens are counted when a prompt has been computed, too late to be added up.
+            Histograms::Real => {
+                let mean = windows.last().and_then(Option::as_ref).and_then(mean_prompt);
+                requests.map(|rate| rate.and_then(|rate| if rate == 0.0 { Some(0.0) } else { mean.map(|mean| rate * mean) }))
+            }
+        };
+        [requests, tokens].map(|rates| {
+            let [over_15s, over_30s, over_60s] = rates.map(|rate| rate.and_then(Measurement::new));
+            Rates { over_15s, over_30s, over_60s }
         })
     }
 
-    fn arrive(&self, window: &Window<'_>) -> [f64; 2] {
+    fn requests(&self, window: &Window<'_>) -> f64 {
         if self.settings.gateway {
-            let (first, last) = (&window.first.gateway, &window.last.gateway);
-            let cached = window.engines_rate(|engine| engine.cached_tokens);
-            let tokens = window.rate(first.prompt_tokens, last.prompt_tokens);
-            [window.rate(first.arrivals, last.arrivals), (tokens - cached).max(0.0)]
+            window.rate(window.first.gateway.arrivals, window.last.gateway.arrivals)
         } else {
             let more = (self.in_flight_at(window.last) - self.in_flight_at(window.first)) / (window.last.at - window.first.at);
-            [(window.engines_rate(|engine| engine.finished) + more).max(0.0), window.engines_rate(|engine| engine.prompt_tokens)]
+            (window.engines_rate(|engine| engine.finished) + more).max(0.0)
+        }
+    }
+
+    /// Those of the very requests that arrive, as nobody in a cluster counts them; without a gateway those that were computed.
+    fn tokens(&self, window: &Window<'_>) -> f64 {
+        if self.settings.gateway {
+            let cached = window.engines_rate(|engine| engine.cached_tokens);
+            (window.rate(window.first.gateway.prompt_tokens, window.last.gateway.prompt_tokens) - cached).max(0.0)
+        } else {
+            window.engines_rate(|engine| engine.prompt_tokens)
         }
     }
 
@@ -97,6 +113,17 @@ impl Metrics {
         let [ttft, tpot] = measured(&window, self.engines_tell());
         [share_late(promised.ttft, &ttft), share_late(promised.tpot, &tpot)]
     }
+}
+
+/// In tokens, less the cached ones: of the prompts that were computed within the window, or, without any, since the beginning. A prompt
+/// is computed when its first token comes.
+fn mean_prompt(window: &Window<'_>) -> Option<f64> {
+    let (tokens, prompts) = (window.engines_rate(|engine| engine.prompt_tokens), window.engines_rate(|engine| engine.ttft.count()));
+    if prompts > 0.0 {
+        return Some(tokens / prompts);
+    }
+    let (tokens, prompts) = (window.last.engines.prompt_tokens as f64, window.last.engines.ttft.count() as f64);
+    (prompts > 0.0).then(|| tokens / prompts)
 }
 
 fn mean_gap(gaps: &Counts) -> Option<InterToken> {
