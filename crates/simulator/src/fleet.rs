@@ -1,11 +1,12 @@
 //! The pods of a fleet: how they start, serve and go.
 
+mod pod;
+mod prefixes;
+
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use llmscaler_engine::Profile;
 use rand::RngExt;
-use rand_distr::StandardNormal;
 use rand_pcg::Pcg64;
 
 use crate::EngineMeters;
@@ -13,11 +14,11 @@ use crate::events::{Events, Timers};
 use crate::policy::PodView;
 use crate::random::stream;
 use crate::replica::{Effects, Forecast, Job, Load, Replica};
-use crate::router::Cached;
-use crate::scenario::{FleetSettings, Warmup};
-
-/// Seconds for which a replica that is gone is still missed by requests whose prefix it had cached.
-const MISSED: f64 = 60.0;
+use crate::scenario::FleetSettings;
+use pod::Pod;
+pub use pod::PodLife;
+pub(crate) use prefixes::Holder;
+use prefixes::Prefixes;
 
 /// What becomes of a pod at a time that is known beforehand.
 #[derive(Clone, Copy, Debug)]
@@ -26,31 +27,6 @@ pub(crate) enum Transition {
     Ready(u64),
     /// It has had its time to finish what it has.
     Killed(u64),
-}
-
-/// The course of one pod, all in seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PodLife {
-    /// When it got its GPUs.
-    pub created: f64,
-    /// When it became ready.
-    pub ready: Option<f64>,
-    /// When it was told to go, if it served then.
-    pub leaving: Option<f64>,
-    /// When it was gone.
-    pub gone: f64,
-}
-
-#[derive(Clone, Debug)]
-struct Pod {
-    id: u64,
-    created: f64,
-    /// When it got its GPUs; `None`: it found none.
-    scheduled: Option<f64>,
-    ready: Option<f64>,
-    leaving: Option<f64>,
-    /// Where its replica is, once it is ready.
-    slot: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -78,13 +54,11 @@ pub(crate) struct Fleet {
     /// Slots of those that take requests, the one that has been ready longest first.
     serving: Vec<u32>,
     transitions: Events<Transition>,
-    /// When replicas went that may have had prefixes cached.
-    departed: VecDeque<f64>,
     /// Seconds that the pod which became ready last took.
     warmup: Option<f64>,
     warmups: Pcg64,
     failures: Pcg64,
-    prefixes: Pcg64,
+    prefixes: Prefixes,
     /// Pods that are gone, and jobs that went with them, since these were last asked for.
     gone: Vec<PodLife>,
     lost: Vec<Job>,
@@ -105,11 +79,10 @@ impl Fleet {
             timers: Timers::new(),
             serving: Vec::new(),
             transitions: Events::new(),
-            departed: VecDeque::new(),
             warmup: None,
             warmups: stream(seed, "warm-ups"),
             failures: stream(seed, "failed starts"),
-            prefixes: stream(seed, "cached prefixes"),
+            prefixes: Prefixes::new(settings.prefix_hits, seed),
             gone: Vec::new(),
             lost: Vec::new(),
         };
@@ -126,7 +99,7 @@ impl Fleet {
     fn create(&mut self, now: f64) -> u64 {
         let id = self.created;
         self.created += 1;
-        self.pods.push(Pod { id, created: now, scheduled: None, ready: None, leaving: None, slot: None });
+        self.pods.push(Pod::new(id, now));
         id
     }
 
@@ -248,11 +221,9 @@ impl Fleet {
             self.lost.append(&mut self.slots[slot as usize].replica.abandon());
             self.timers.set(slot as usize, f64::INFINITY);
             self.free.push(slot);
-            if self.settings.prefix_hits > 0.0 {
-                self.departed.push_back(now);
-            }
+            self.prefixes.depart(now);
         }
-        self.gone.extend(life(&pod, now));
+        self.gone.extend(pod.life(now));
         self.start_pods(now);
     }
 
@@ -310,24 +281,9 @@ impl Fleet {
         replica.forecast(now, job.request.prompt)
     }
 
-    /// Which replica has the prefix of a request cached, if it is still there: each of those that have served lately is as likely.
-    ///
-    /// Requests do not say whose turn of which conversation they are, so the draw stands for it: a router that does not know who has
-    /// the prefix meets it one time in as many as there are replicas, and a prefix goes with its replica.
+    /// Which replica has the prefix of a request cached.
     pub fn holder(&mut self, prefix: u32, now: f64) -> Holder {
-        let tokens = (f64::from(prefix) * self.settings.prefix_hits) as u64;
-        if tokens == 0 {
-            return Holder::Nobody;
-        }
-        while self.departed.front().is_some_and(|at| *at <= now - MISSED) {
-            self.departed.pop_front();
-        }
-        let drawn = self.prefixes.random_range(0..(self.serving.len() + self.departed.len()).max(1));
-        match self.serving.get(drawn) {
-            Some(&slot) => Holder::Serving(Cached { slot, tokens }),
-            None if self.departed.is_empty() => Holder::Nobody,
-            None => Holder::Gone { tokens },
-        }
+        self.prefixes.holder(prefix, &self.serving, now)
     }
 
     pub fn serving(&self) -> &[u32] {
@@ -374,14 +330,7 @@ impl Fleet {
 
     fn view_of(&self, pod: &Pod) -> PodView {
         let usage = |slot: u32| self.slots[slot as usize].replica.meters().kv_tokens as f64 / f64::from(self.profile.costs.kv_tokens);
-        PodView {
-            id: pod.id,
-            created: pod.created,
-            ready_since: pod.ready,
-            terminating: pod.leaving.is_some(),
-            unschedulable: pod.scheduled.is_none(),
-            kv_usage: pod.slot.map_or(0.0, usage),
-        }
+        pod.view(pod.slot.map_or(0.0, usage))
     }
 
     /// The pods that went since this was last asked.
@@ -396,32 +345,6 @@ impl Fleet {
 
     /// The courses of the pods that are still there.
     pub fn lives(&self, now: f64) -> impl Iterator<Item = PodLife> {
-        self.pods.iter().filter_map(move |pod| life(pod, now))
-    }
-}
-
-/// Where the prefix of a request is cached.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Holder {
-    Nobody,
-    Serving(Cached),
-    /// So many tokens of it went with a replica.
-    Gone {
-        tokens: u64,
-    },
-}
-
-/// The course of a pod that had GPUs.
-fn life(pod: &Pod, gone: f64) -> Option<PodLife> {
-    Some(PodLife { created: pod.scheduled?, ready: pod.ready, leaving: pod.leaving, gone })
-}
-
-impl Warmup {
-    /// Seconds that a pod takes which starts while `loading` do, itself included.
-    fn sample(&self, loading: usize, random: &mut Pcg64) -> f64 {
-        let slowed = (loading as f64 / f64::from(self.loading_at_once.max(1))).max(1.0);
-        let seconds = self.median + self.load * (slowed - 1.0);
-        let normal: f64 = random.sample(StandardNormal);
-        if self.sigma > 0.0 { seconds * (self.sigma * normal).exp() } else { seconds }
+        self.pods.iter().filter_map(move |pod| pod.life(now))
     }
 }

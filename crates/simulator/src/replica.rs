@@ -8,10 +8,12 @@
 //! Steps that only decode are taken many at a time: all sequences advance together, so nothing happens until one finishes, the KV cache
 //! is full or a request comes, and the time until then has a closed form ([`leap::Leap`]).
 
+mod backlog;
 mod forecast;
 mod leap;
 #[cfg(test)]
 mod reference;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use llmscaler_engine::Costs;
 
 use crate::{EngineMeters, Request, Served};
+use backlog::Backlog;
 use forecast::PrefillShare;
 pub(crate) use forecast::{Forecast, Load};
 use leap::Leap;
@@ -128,17 +131,6 @@ pub(crate) struct Replica {
     meters: EngineMeters,
 }
 
-/// Prefills that are to come.
-#[derive(Clone, Copy, Debug, Default)]
-struct Backlog {
-    /// Tokens to process.
-    tokens: u64,
-    /// Token-context pairs to attend to, doubled.
-    pairs: u64,
-    /// KV tokens that the waiting ones will take.
-    kv: u64,
-}
-
 impl Replica {
     /// An idle one that is ready at `now`.
     pub fn new(costs: Costs, now: f64) -> Self {
@@ -194,22 +186,12 @@ impl Replica {
             }
         };
         self.waiting.push_back(slot);
-        self.backlog_of(slot, |backlog, tokens, pairs, kv| {
-            backlog.tokens += tokens;
-            backlog.pairs += pairs;
-            backlog.kv += kv;
-        });
+        self.backlog.wait(&sequence);
         match &mut self.work {
             Work::Idle => self.schedule(now),
             Work::Step(_) => {}
             Work::Leap(leap) => leap.interrupt(now),
         }
-    }
-
-    fn backlog_of(&mut self, slot: u32, change: impl FnOnce(&mut Backlog, u64, u64, u64)) {
-        let sequence = &self.sequences[slot as usize];
-        let (total, cached) = (sequence.prefill_tokens(), u64::from(sequence.job.cached));
-        change(&mut self.backlog, total - cached, total * total - cached * cached, total);
     }
 
     /// Ends the work that is due at `now` and begins the next.
@@ -298,88 +280,6 @@ impl Replica {
         effects.finished.push((served, user));
     }
 
-    /// Begins a step, or a leap over many.
-    fn schedule(&mut self, now: f64) {
-        let sequences = self.decoding.len() as u64;
-        let mut prefill = Prefill { budget: u64::from(self.costs.max_batched_tokens).saturating_sub(sequences), tokens: 0, pairs: 0 };
-        if let Some(partial) = self.partial.take() {
-            self.chunk(partial, self.admitted, &mut prefill);
-        }
-        let limit = Self::longest(&self.costs);
-        while prefill.budget > 0
-            && self.running() < u64::from(self.costs.max_sequences)
-            && let Some(&slot) = self.waiting.front()
-        {
-            let total = self.sequences[slot as usize].prefill_tokens();
-            if self.kv() + sequences + total > limit {
-                break;
-            }
-            self.waiting.pop_front();
-            self.backlog.kv -= total;
-            self.reserved += total;
-            self.admitted += 1;
-            let done = u64::from(self.sequences[slot as usize].job.cached);
-            self.chunk(Partial { slot, done, total }, self.admitted, &mut prefill);
-        }
-        self.work = if prefill.tokens > 0 {
-            self.context += sequences;
-            let seconds = self.step_seconds(sequences, self.context, prefill.tokens) + self.costs.attention * prefill.pairs as f64 / 2.0;
-            self.share.add(now, seconds - self.step_seconds(sequences, self.context, 0));
-            Work::Step(Step { starts: now, ends: now + seconds, tokens: prefill.tokens })
-        } else if let Some(Reverse(first)) = self.decoding.peek() {
-            let room = u64::from(self.costs.kv_tokens) - self.kv();
-            let steps = (first.ends - self.steps).min(room / sequences);
-            Work::Leap(Leap::new(&self.costs, now, sequences, self.context, steps, !self.waiting.is_empty()))
-        } else {
-            Work::Idle
-        };
-    }
-
-    /// Processes as much of a prompt as the step has room for.
-    fn chunk(&mut self, partial: Partial, order: u32, prefill: &mut Prefill) {
-        let chunk = prefill.budget.min(partial.total - partial.done);
-        let done = partial.done + chunk;
-        let pairs = done * done - partial.done * partial.done;
-        prefill.budget -= chunk;
-        prefill.tokens += chunk;
-        prefill.pairs += pairs;
-        self.backlog.tokens -= chunk;
-        self.backlog.pairs -= pairs;
-        if done == partial.total {
-            self.joining.push((partial.slot, order));
-        } else {
-            self.partial = Some(Partial { done, ..partial });
-        }
-    }
-
-    /// Puts the sequence that was admitted last back to the front of those that wait.
-    fn preempt(&mut self, now: f64, effects: &mut Effects) {
-        let slot = if let Some(Partial { slot, done, total }) = self.partial.take() {
-            self.backlog.tokens -= total - done;
-            self.backlog.pairs -= total * total - done * done;
-            self.reserved -= total;
-            effects.recomputed += done - u64::from(self.sequences[slot as usize].job.cached);
-            slot
-        } else {
-            let Some(last) = self.decoding.iter().map(|Reverse(decoding)| *decoding).max_by_key(|decoding| decoding.order) else { return };
-            self.decoding.retain(|Reverse(decoding)| decoding.order != last.order);
-            let sequence = &mut self.sequences[last.slot as usize];
-            sequence.generated = sequence.job.request.output - (last.ends - self.steps) as u32;
-            sequence.last_token = now;
-            let kept = sequence.prefill_tokens() - 1;
-            self.context -= kept;
-            effects.recomputed += kept - u64::from(sequence.job.cached);
-            last.slot
-        };
-        self.meters.preemptions += 1;
-        self.waiting.push_front(slot);
-        self.backlog_of(slot, |backlog, tokens, pairs, kv| {
-            backlog.tokens += tokens;
-            backlog.pairs += pairs;
-            backlog.kv += kv;
-        });
-    }
-
     /// Everything that it has, which is lost with it.
     pub fn abandon(&mut self) -> Vec<Job> {
         let partial = self.partial.take().map(|partial| partial.slot);
@@ -431,14 +331,6 @@ impl Replica {
     fn step_seconds(&self, sequences: u64, context: u64, tokens: u64) -> f64 {
         step_seconds(&self.costs, sequences as f64, context as f64, tokens as f64)
     }
-}
-
-/// What a step has for prompts, and what it took.
-struct Prefill {
-    budget: u64,
-    tokens: u64,
-    /// Token-context pairs, doubled.
-    pairs: u64,
 }
 
 fn step_seconds(costs: &Costs, sequences: f64, context: f64, tokens: f64) -> f64 {
