@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::decide::Step;
 use crate::{Behavior, PolicyLimit, Reason, Replicas, ScaleEvent, ScalingRules, SelectPolicy, Spec, Time};
 
+/// The headroom law grows within [`LAW_PERIOD`] by no more than this share in per cent, or by [`LAW_PODS`] where that is more.
+const LAW_PERCENT: u32 = 100;
+const LAW_PODS: u32 = 8;
+const LAW_PERIOD: Duration = Duration::from_secs(30);
+
 /// Limits the way from `current` to `desired` by the policies of `behavior`, then by `maxStepReplicas`.
 pub(crate) fn pace(spec: &Spec, current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Step {
     let mut step = Step::new(desired, Reason::DesiredWithinRange, "the step is within every limit");
@@ -35,11 +40,16 @@ pub(crate) fn pace(spec: &Spec, current: Replicas, desired: Replicas, events: &[
 /// The headroom law's own limit, where `behavior` sets none: up by no more than the larger of 100 % and 8 pods within 30 s. No
 /// load that is real outruns it, and a reading that is wrong cannot ask for a whole cluster at once. `None` where it changes nothing.
 fn by_headroom(current: Replicas, desired: Replicas, events: &[ScaleEvent], now: Time) -> Option<Step> {
-    let period = Duration::from_secs(30);
-    let start = start(current, events, period, now);
-    let furthest = limit(PolicyLimit::Percent(100), true, start).max(limit(PolicyLimit::Pods(8), true, start)).max(current);
-    let message =
-        || format!("the headroom law adds no more than the larger of 100 % and 8 pods within 30 s, so {furthest} comes before {desired}");
+    let start = start(current, events, LAW_PERIOD, now);
+    let by = |most| limit(most, true, start);
+    let furthest = by(PolicyLimit::Percent(LAW_PERCENT)).max(by(PolicyLimit::Pods(LAW_PODS))).max(current);
+    let message = || {
+        let period = LAW_PERIOD.as_secs();
+        format!(
+            "the headroom law adds no more than the larger of {LAW_PERCENT} % and {LAW_PODS} pods within {period} s, so {furthest} comes \
+             before {desired}"
+        )
+    };
     (desired > furthest).then(|| Step::new(furthest, Reason::ScaleUpLimit, message()))
 }
 
