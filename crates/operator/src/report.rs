@@ -432,7 +432,7 @@ fn set_condition(conditions: &mut Vec<meta::Condition>, said: Said, generation: 
 fn metric_status(reading: &ReadingTrace) -> MetricStatus {
     let (state, value, message) = match &reading.state {
         ReadingState::Value(value) => (MetricState::Value, Some(rounded(value.get()).to_string()), reading.account.clone()),
-        ReadingState::Idle => (MetricState::Idle, None, None),
+        ReadingState::Idle => (MetricState::Idle, None, reading.account.clone()),
         ReadingState::Unknown(why) => (MetricState::Unknown, None, Some(shortened(why, STATUS_MESSAGE))),
     };
     MetricStatus {
@@ -555,6 +555,19 @@ mod tests {
     fn conditions(status: &serde_json::Value) -> Vec<[&str; 3]> {
         let all = status["conditions"].as_array().unwrap();
         all.iter().map(|condition| ["type", "status", "reason"].map(|key| condition[key].as_str().unwrap())).collect()
+    }
+
+    #[test]
+    fn an_idle_metric_tells_what_keeps_its_size() {
+        let reading = ReadingTrace {
+            name: "slo".to_owned(),
+            state: ReadingState::Idle,
+            target: None,
+            replicas: Some(Replicas::new(8)),
+            account: Some("held at 8".to_owned()),
+        };
+        let status = metric_status(&reading);
+        assert_eq!((status.state, status.replicas, status.message.as_deref()), (MetricState::Idle, Some(8), Some("held at 8")));
     }
 
     #[tokio::test]

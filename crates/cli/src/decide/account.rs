@@ -35,11 +35,12 @@ fn said(reading: &ReadingTrace) -> String {
     let against = reading.target.map_or_else(String::new, |target| format!(" against {target}"));
     let asks = reading.replicas.map_or_else(String::new, |count| format!(", asks for {count}"));
     match &reading.state {
+        ReadingState::Unknown(why) => format!("unknown: {why}"),
         // Its own words name the marks and the count.
-        ReadingState::Value(_) if reading.account.is_some() => reading.account.clone().unwrap_or_default(),
+        ReadingState::Value(_) if let Some(account) = &reading.account => account.clone(),
+        ReadingState::Idle if let Some(account) = &reading.account => format!("idle: {account}"),
         ReadingState::Value(value) => format!("{value}{against}{asks}"),
         ReadingState::Idle => format!("idle{asks}"),
-        ReadingState::Unknown(why) => format!("unknown: {why}"),
     }
 }
 

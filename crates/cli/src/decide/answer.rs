@@ -65,7 +65,7 @@ impl<'a> Said<'a> {
     fn new(trace: &'a ReadingTrace) -> Self {
         let (state, value, message) = match &trace.state {
             ReadingState::Value(value) => ("Value", Some(*value), trace.account.as_deref()),
-            ReadingState::Idle => ("Idle", None, None),
+            ReadingState::Idle => ("Idle", None, trace.account.as_deref()),
             ReadingState::Unknown(why) => ("Unknown", None, Some(why.as_str())),
         };
         Self { name: &trace.name, state, value: value.map(Measurement::get), target: trace.target, replicas: trace.replicas, message }

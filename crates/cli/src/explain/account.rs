@@ -153,6 +153,7 @@ fn said(scaler: &LLMScaler, metric: &MetricStatus) -> Metric {
     let asks = metric.replicas.map_or_else(String::new, |replicas| format!(": asks for {}", count(replicas, "replica")));
     let words = match (metric.state, &metric.value, &metric.target, &metric.message) {
         (MetricState::Unknown, _, _, why) => format!("unknown: {}", why.as_deref().unwrap_or("nobody says why")),
+        (MetricState::Idle, _, _, Some(account)) => format!("idle, there is proof of no traffic: {account}"),
         (MetricState::Idle, ..) => format!("idle, there is proof of no traffic{asks}"),
         // Its own words name the marks and the count.
         (MetricState::Value, _, _, Some(account)) => account.clone(),
@@ -226,7 +227,22 @@ impl Next<'_> {
         if let (true, Some((count_in, _))) = (stabilised, self.stage("stabilise")) {
             return format!("When the window has passed and nothing changes, the count goes to {count_in}.");
         }
-        format!("It stays so until a metric moves; the next look is within {} s.", period(spec.sync_period_seconds, 15))
+        let next = format!("the next look is within {} s", period(spec.sync_period_seconds, 15));
+        if let Some(hold) = self.hold() {
+            return format!("It is held at {hold}; after that it goes by what is needed then. As always, {next}.");
+        }
+        format!("It stays so until a metric moves; {next}.")
+    }
+
+    /// How long the headroom law keeps what it asks for although less is needed, in its own words: `12 by the need 45 s ago, for 255 s
+    /// more`. `None` where another metric decides.
+    fn hold(&self) -> Option<&str> {
+        let (_, recommended) = self.stage("recommend")?;
+        let decisive = self.status.metrics.iter().filter(|metric| metric.replicas == Some(recommended));
+        decisive.filter_map(|metric| metric.message.as_deref()?.split_once("held at ")?.1.split(':').next()).find(|hold| {
+            // The dead band, and a fleet that has seen no request, wait for no time to pass.
+            hold.contains(" s more")
+        })
     }
 
     fn held_by(&self, reason: &str) -> String {

@@ -107,6 +107,7 @@ fn a_total_is_told_by_replica_and_idleness_as_proof() {
         {"name": "queue", "state": "Value", "value": "23", "target": "5", "replicas": 5},
         {"name": "kv", "state": "Idle", "replicas": 0},
         {"name": "slo", "state": "Value", "value": "0.5", "target": "0.55", "message": "saturation 0.5 is in the band"},
+        {"name": "slo", "state": "Idle", "replicas": 8, "message": "held at 8 by the need 15 s ago, for 45 s more: load 0.0"},
     ]);
     let account = Account::of(&scaler(json!({}), json!({"metrics": metrics})));
     let words: Vec<&str> = account.metrics.iter().map(|metric| metric.words.as_str()).collect();
@@ -115,7 +116,8 @@ fn a_total_is_told_by_replica_and_idleness_as_proof() {
         [
             "23 in total, at 5 a replica: asks for 5 replicas",
             "idle, there is proof of no traffic: asks for 0 replicas",
-            "saturation 0.5 is in the band"
+            "saturation 0.5 is in the band",
+            "idle, there is proof of no traffic: held at 8 by the need 15 s ago, for 45 s more: load 0.0"
         ]
     );
 }
@@ -131,6 +133,14 @@ fn what_comes_next_depends_on_what_holds_the_count() {
     let settled = |ready: i32, stages: Value| {
         json!({"observedGeneration": 3, "replicas": 4, "currentReplicas": ready, "desiredReplicas": 4, "warmup": {"seconds": 95, "samples": 2},
             "decision": {"reason": "x", "message": "", "stages": stages}})
+    };
+    let held = |message: &str| {
+        let mut status = settled(4, json!([stage("recommend", 4, 4, "ValidMetricFound", "")]));
+        status["metrics"] = json!([
+            {"name": "other", "state": "Value", "value": "2", "replicas": 3, "message": "held at 3 for 9 s more: it does not decide"},
+            {"name": "slo", "state": "Value", "value": "2.5", "replicas": 4, "message": message},
+        ]);
+        status
     };
     for (status, words) in [
         (json!({}), "Nothing was reported yet"),
@@ -150,7 +160,15 @@ fn what_comes_next_depends_on_what_holds_the_count() {
         (json!({"observedGeneration": 3, "replicas": 9, "desiredReplicas": 4}), "The way to 4 replicas is taken in steps"),
         (settled(1, json!([])), "3 of 4 replicas are yet to become ready; a pod takes about 95 s"),
         (settled(4, json!([stage("stabilise", 2, 4, "ScaleDownStabilized", "")])), "the count goes to 2"),
-        (settled(4, json!([])), "within 15 s"),
+        (settled(4, json!([])), "It stays so until a metric moves; the next look is within 15 s."),
+        (held("held at 4 by the need 45 s ago, for 255 s more: load 2.0"), "It is held at 4 by the need 45 s ago, for 255 s more; after"),
+        (
+            held("held at 4 for 60 s more, as nothing shrinks: load 2.0"),
+            "It is held at 4 for 60 s more, as nothing shrinks; after that it goes",
+        ),
+        (held("asks for 4 by the plan of 3 s ago: held at 4 for 60 s more: load"), "It is held at 4 for 60 s more; after that"),
+        (held("held at 4 by the dead band of half a replica: load 2.0"), "It stays so until a metric moves"),
+        (held("held at 4: no request has been seen yet"), "It stays so until a metric moves"),
     ] {
         let next = next(status);
         assert!(next.contains(words), "{next} has no {words:?}");

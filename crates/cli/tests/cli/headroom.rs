@@ -172,3 +172,12 @@ fn a_longer_warm_up_looks_further_ahead() {
     let (short, long) = (last(15), last(200));
     assert!(long > short, "{short} {long}");
 }
+
+#[test]
+fn an_idle_pool_says_what_keeps_its_size() {
+    let idle = json!({"lambda60": 0, "pi60": 0, "wait": 0, "run": 0});
+    let answers = decide(&json!({"scaler": headroom(json!({})), "ticks": [tick(0, 5, traffic(60.0)), tick(15, 5, idle)]}));
+    let shown = &answers[1]["readings"][0];
+    assert_eq!((&shown["state"], &shown["replicas"]), (&json!("Idle"), &json!(5)), "{shown}");
+    assert!(shown["message"].as_str().unwrap().starts_with("held at 5 for 285 s more"), "{shown}");
+}
