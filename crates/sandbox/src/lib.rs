@@ -18,13 +18,14 @@
 //!
 //! Bodies are JSON: the few kubectl commands that send protobuf (`create namespace`, `create deployment` and their like, `auth can-i`)
 //! get 415, after which kubectl does not try JSON; `apply -f` makes the same objects. Nobody is authenticated. Deletion always works in
-//! the background. An unknown field is dropped without a warning unless the request asks for strictness, and a wrong type in a patch of a built-in
-//! kind is answered with 400 instead of 422; of one in a status the path is told in full. In `managedFields`, maps that were created have
-//! no entry of their own (`.`), who applied a scale has a time, events are recorded as those of the core group, and the stand-in
-//! controllers leave no trace. Events leave out what is null. The values of built-in kinds are hardly validated beyond their types, and
-//! only the defaults that show are filled in. A watch from a version that is no number is answered with 400 instead of 500. Quotas,
-//! admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of `kubectl explain` and of columns, and
-//! most columns of `-o wide`. All else that the end-to-end tests ask of both is answered alike (`crates/e2e/tests/sandbox.rs`).
+//! the background. An unknown field is dropped without a warning unless the request asks for strictness, and a wrong type in a patch of a
+//! built-in kind is answered with 400 instead of 422; of one in a status the path is told in full. In `managedFields`, maps that were
+//! created have no entry of their own (`.`), who applied a scale has a time, events are recorded as those of the core group, and the
+//! stand-in controllers leave no trace. Events leave out what is null. The values of built-in kinds are hardly validated beyond their
+//! types, and only the defaults that show are filled in. A watch from a version that is no number is answered with 400 instead of 500.
+//! Quotas, admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of `kubectl explain` and of
+//! columns, and most columns of `-o wide`. All else that the end-to-end tests ask of both is answered alike
+//! (`crates/e2e/tests/sandbox.rs`).
 //!
 //! # Libraries
 //!

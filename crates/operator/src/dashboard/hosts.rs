@@ -47,7 +47,8 @@ fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Neither ending is in the public DNS. Of a cluster with another domain the operator has to be told: anybody's name may have `.svc.` in it.
+/// Neither ending is in the public DNS. Of a cluster with another domain the operator has to be told, as anybody's name may have `.svc.`
+/// in it.
 fn is_of_service(name: &str) -> bool {
     name.ends_with(".svc") || name.ends_with(".cluster.local")
 }
