@@ -444,10 +444,7 @@ fn both_forms_know_that_none_of_none_was_late_and_nothing_of_a_histogram_that_is
         let page = STEADY.page(number);
         page.lines().filter(|line| line.starts_with(TPOT_BUCKET) == of_tpot).flat_map(|line| [line, "\n"]).collect()
     };
-    // Answers of several tokens, of one token each, which have no time per token, and of an engine that does not tell.
-    let forms: [(&dyn Fn(f64) -> String, Option<[f64; 2]>); 3] =
-        [(&|number| lines(number, true), Some([0.3, 30.0])), (&|_| lines(4.0, true), Some([0.0, 0.0])), (&|_| String::new(), None)];
-    for (tpot, expected) in forms {
+    let check = |tpot: &dyn Fn(f64) -> String, expected: Option<[f64; 2]>| {
         let page = |number: f64| lines(number, false) + &tpot(number);
         let mut scrape = scrape("vLLM", false);
         for number in 0..=8 {
@@ -458,7 +455,12 @@ fn both_forms_know_that_none_of_none_was_late_and_nothing_of_a_histogram_that_is
         assert_eq!(rounded(found.late_tpot), expected, "scraped");
         assert_eq!(rounded(as_prometheus(&page(7.0), &page(8.0))), expected, "by Prometheus");
         assert_eq!(rounded(found.late_ttft), Some([0.1, 30.0]), "requests end all the same");
-    }
+    };
+    check(&|number| lines(number, true), Some([0.3, 30.0]));
+    // Answers of one token each have no time per token.
+    check(&|_| lines(4.0, true), Some([0.0, 0.0]));
+    // An engine that does not tell.
+    check(&|_| String::new(), None);
 }
 
 #[test]
