@@ -130,9 +130,10 @@ fn entries(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Re
 
 fn setting(arguments: &SimulateArguments, scenario: &Scenario, told: Told) -> Setting {
     let Scenario { workload, profile, fleet, pipeline } = scenario;
-    let histograms = match pipeline.histograms {
-        Histograms::Ideal => "ideal: exact at the moment of the question, prompt tokens counted as they arrive",
-        Histograms::Real => {
+    let histograms = match (pipeline.histograms, pipeline.gateway) {
+        (Histograms::Ideal, true) => "ideal: exact at the moment of the question, prompt tokens counted as they arrive",
+        (Histograms::Ideal, false) => "ideal: exact at the moment of the question, prompt tokens counted when they have been computed",
+        (Histograms::Real, _) => {
             "real: scraped every 5 s, in the buckets of vLLM and the router; prompt tokens are arrivals x the mean prompt of the last minute"
         }
     };
