@@ -7,20 +7,17 @@ use super::stage::Stage;
 /// The table at the end.
 pub(super) fn table(stage: &Stage) -> String {
     let (own, real) = stage.passed();
-    let rows: Vec<(&str, Books)> = stage.books();
-    let requests = rows.iter().map(|(_, books)| books.arrived).max().unwrap_or(0);
-    let mut text = format!(
-        "\n{} of its time in {} of yours; {requests} requests to each fleet:\n\n  {:<16} {:>9} {:>8} {:>7} {:>10}\n",
-        words(own),
-        words(real),
-        "fleet",
-        "in time",
-        "late",
-        "lost",
-        "GPU-hours"
-    );
-    for (name, books) in rows {
-        text += &format!("  {name:<16} {:>9} {:>8} {:>7} {:>10.1}\n", share(&books), books.late, books.lost, books.gpu_hours);
+    let fleets = stage.books();
+    let requests = fleets.iter().map(|(_, books)| books.arrived).max().unwrap_or(0);
+    format!("\n{} of its time in {} of yours; {requests} requests to each fleet:\n\n{}", words(own), words(real), rows(&fleets))
+}
+
+/// A heading and a line for each fleet, the first column as wide as the longest name.
+fn rows(fleets: &[(&str, Books)]) -> String {
+    let longest = fleets.iter().map(|(name, _)| name.chars().count()).fold(16, usize::max);
+    let mut text = format!("  {:<longest$} {:>9} {:>8} {:>7} {:>10}\n", "fleet", "in time", "late", "lost", "GPU-hours");
+    for (name, books) in fleets {
+        text += &format!("  {name:<longest$} {:>9} {:>8} {:>7} {:>10.1}\n", share(books), books.late, books.lost, books.gpu_hours);
     }
     text
 }
@@ -64,6 +61,16 @@ mod tests {
         let books = |in_time, late| Books { in_time, late, ..Books::default() };
         assert_eq!(share(&books(99_999, 1)), "99.99 %");
         assert_eq!((share(&books(7, 0)), share(&books(0, 0))), ("100.00 %".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn columns_stand_under_their_headings_however_long_a_name_is() {
+        let books = Books { in_time: 7, late: 3, gpu_hours: 5.44, ..Books::default() };
+        let expected = "  fleet                            in time     late    lost  GPU-hours\n  \
+                          headroom                         70.00 %        3       0        5.4\n  \
+                          qwen3-32b-h100-tp2-übersetzung         -        0       0        0.0\n";
+        assert_eq!(rows(&[("headroom", books), ("qwen3-32b-h100-tp2-übersetzung", Books::default())]), expected);
+        assert!(rows(&[("band", books)]).starts_with("  fleet              in time "), "as wide as ever");
     }
 
     #[test]
