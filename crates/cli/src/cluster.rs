@@ -1,5 +1,6 @@
 //! Which cluster a command looks at: the flags of kubectl, and the connection.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 
 /// A cluster that does not answer for so long is not there.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// What every pod has in its environment.
+const POD: &str = "KUBERNETES_SERVICE_HOST";
 
 /// Which cluster, and where in it.
 #[derive(Debug, Args)]
@@ -54,6 +58,7 @@ impl ClusterArguments {
         let mut config = self.config().await.map_err(|why| {
             Failure::Cluster(format!("no cluster to look at: {why}; name one with --kubeconfig and --context, or set KUBECONFIG"))
         })?;
+        check(&config).map_err(Failure::Cluster)?;
         config.connect_timeout = Some(CONNECT);
         // Whoever waits at a terminal wants to see a failure, not to wait until it is over.
         config.default_retry = false;
@@ -65,7 +70,7 @@ impl ClusterArguments {
 
     async fn config(&self) -> Result<Config, String> {
         if self.kubeconfig.is_none() && self.context.is_none() {
-            return Config::infer().await.map_err(|error| error.to_string());
+            return inferred().await;
         }
         let file = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
@@ -74,6 +79,31 @@ impl ClusterArguments {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         Config::from_custom_kubeconfig(file.map_err(|error| error.to_string())?, &options).await.map_err(|error| error.to_string())
     }
+}
+
+/// The connection that the environment has: that of the kubeconfig, or that of the pod.
+///
+/// # Errors
+/// There is neither. The text is about the one that was to be expected.
+pub async fn inferred() -> Result<Config, String> {
+    Config::infer().await.map_err(|error| {
+        let in_pod = std::env::var_os(POD).is_some();
+        // In words it begins with what a pod lacks, which means nothing to whoever is at a terminal.
+        error.source().filter(|_| !in_pod).map_or_else(|| error.to_string(), ToString::to_string)
+    })
+}
+
+/// Whether requests can be sent to the server of this connection: the client would panic at the first one.
+///
+/// # Errors
+/// The address has no scheme, no host, or another scheme than that of an API server.
+pub fn check(config: &Config) -> Result<(), String> {
+    let address = &config.cluster_url;
+    if matches!(address.scheme_str(), Some("https" | "http")) && address.authority().is_some() {
+        return Ok(());
+    }
+    let host = address.authority().map_or("HOST:PORT", |authority| authority.as_str());
+    Err(format!("the server of the cluster in the kubeconfig is {address}, which is no address of an API server; write https://{host}"))
 }
 
 impl From<CallError> for Failure {
@@ -86,4 +116,26 @@ impl From<CallError> for Failure {
 pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| Failure::Cluster(error.to_string()))?.block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_which_nothing_can_be_sent_is_refused_with_one_that_would_do() {
+        let checked = |address: &str| check(&Config::new(address.parse().unwrap()));
+        for address in ["https://127.0.0.1:6443", "http://localhost:8080/clusters/a", "https://api.example.com/"] {
+            assert_eq!(checked(address), Ok(()), "{address}");
+        }
+        for (address, instead) in [
+            ("localhost:6443", "https://localhost:6443"),
+            ("notaurl", "https://notaurl"),
+            ("ftp://api:1/x", "https://api:1"),
+            ("/api", "https://HOST"),
+        ] {
+            let why = checked(address).unwrap_err();
+            assert!(why.contains(&format!(" is {address}, ")) && why.contains(&format!("write {instead}")), "{why}");
+        }
+    }
 }

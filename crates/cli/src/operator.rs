@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use kube::{Client, Config};
+use kube::Client;
 use llmscaler_operator::dashboard::{Dashboard, HostName};
 use llmscaler_operator::external_metrics::{ExternalMetricsOptions, ServiceRef};
 use llmscaler_operator::serve::{CertFiles, MetricsOptions};
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::cluster::{check, inferred};
 use crate::failure::Failure;
 
 /// The Lease of the Go operator of this API, so that the two never act at once.
@@ -152,9 +153,10 @@ pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| Failure::Operator(error.to_string()))?;
     runtime.block_on(async {
-        let mut config = Config::infer().await.map_err(|error| {
-            Failure::Operator(format!("no API server to talk to: {error}; run in a pod with a service account, or set KUBECONFIG"))
+        let mut config = inferred().await.map_err(|why| {
+            Failure::Operator(format!("no API server to talk to: {why}; run in a pod with a service account, or set KUBECONFIG"))
         })?;
+        check(&config).map_err(Failure::Operator)?;
         // A first list that is never answered would keep its watch waiting for ever.
         config.read_timeout = Some(API_SILENCE);
         config.reset_reader_on_write = true;
