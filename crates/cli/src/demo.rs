@@ -25,7 +25,7 @@ use kube::{Api, ResourceExt};
 use llmscaler_api::LLMScaler;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::commentary::Commentary;
+use self::commentary::{Commentary, Line, Moment};
 use self::scenario::Scenario;
 use self::stage::Stage;
 use crate::failure::Failure;
@@ -122,19 +122,20 @@ async fn play(stage: &mut Stage, duration: Option<Duration>, out: &mut impl Writ
             () = &mut end => return Ok(()),
             failed = stage.operator_ended() => return Err(failed),
             _ = ticks.tick() => {
-                lines.extend(stage.go_on().await?);
+                // What was kept back is older than what is due now.
                 lines.extend(commentary.overdue(Instant::now()));
-                lines.extend(busy.tick(Instant::now()).map(str::to_owned));
+                let due = stage.go_on().await?.into_iter().chain(busy.tick(Instant::now()).map(str::to_owned));
+                lines.extend(due.map(|text| Line { at: stage.own_time(), text }));
             }
             seen = seen.try_next() => if let Ok(Some(scaler)) = seen && let Some(status) = &scaler.status {
-                lines.extend(commentary.hear(&scaler.name_any(), status, Instant::now()));
+                let now = Moment { real: Instant::now(), own: stage.own_time() };
+                lines.extend(commentary.hear(&scaler.name_any(), status, now));
             },
         }
+        for Line { at, text } in &lines {
+            writeln!(out, "{}  {text}", at.strftime("%H:%M:%S")).map_err(Failure::Output)?;
+        }
         if !lines.is_empty() {
-            let time = stage.time_of_day();
-            for line in lines {
-                writeln!(out, "{time}  {line}").map_err(Failure::Output)?;
-            }
             out.flush().map_err(Failure::Output)?;
         }
     }

@@ -243,9 +243,9 @@ impl Stage {
         self.clock.lasts(PERIOD)
     }
 
-    /// By the demo's clock.
-    pub(super) fn time_of_day(&self) -> String {
-        self.clock.timestamp().strftime("%H:%M:%S").to_string()
+    /// The time by the demo's clock.
+    pub(super) fn own_time(&self) -> Timestamp {
+        self.clock.timestamp()
     }
 
     /// Resolves when the operator has ended by itself, which it does only when something is wrong.
