@@ -4,6 +4,7 @@ mod conclusions;
 pub mod figures;
 mod front;
 mod html;
+mod limits;
 mod summary;
 mod table;
 mod tuning;
@@ -59,6 +60,14 @@ pub struct Setting {
     pub profile_fit: String,
     /// GPUs of one replica.
     pub gpus_per_replica: u32,
+    /// GPUs that there are; null where there is no limit.
+    pub gpus: Option<u32>,
+    /// Most seconds that a leaving pod has to finish its requests; null where there is no limit.
+    pub drain_seconds: Option<f64>,
+    /// Share of the pods that never become ready, 0 to 1.
+    pub start_failures: f64,
+    /// Share of a reusable prefix that the replica which has served it still has cached, 0 to 1.
+    pub prefix_hits: f64,
     /// Pods become ready so late, in words.
     pub warmup: String,
     /// The same in seconds, on average.
@@ -131,7 +140,8 @@ impl Comparison {
                     meets_objective: summary.attainment.mean >= setting.objective,
                     times_clairvoyant: bound
                         .price(summary.attainment.mean)
-                        .filter(|_| kind != Kind::Clairvoyant)
+                        // Of what costs nothing nothing is a multiple.
+                        .filter(|price| kind != Kind::Clairvoyant && *price > 0.0)
                         .map(|price| summary.gpu_hours.mean / price),
                     summary,
                     runs,

@@ -22,7 +22,7 @@ pub struct FleetArguments {
     #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]
     min: Option<u32>,
     /// Most replicas; the workload's own, or 40, unless given
-    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]
+    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(1..))]
     max: Option<u32>,
     /// Replicas that are ready at the start; the workload's own, or 4, unless given
     #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]

@@ -70,6 +70,20 @@ fn json_has_the_documented_names() {
 }
 
 #[test]
+fn everything_that_the_result_depends_on_is_in_the_setting_and_in_the_header() {
+    let arguments = ["--policy", "static:2", "--gpus", "8", "--drain", "5", "--prefix-hits", "0.5", "--start-failures", "0.25"];
+    let setting = &comparison(&arguments)["setting"];
+    let said = ["gpus", "drainSeconds", "prefixHits", "startFailures"].map(|name| setting[name].clone());
+    assert_eq!(said, [json!(8), json!(5.0), json!(0.5), json!(0.25)]);
+    let (out, _, _) = simulate(&arguments);
+    let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["8 GPUs in all", "cut off after 5 s", "50 % of a reusable prefix", "25 % never"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert_eq!(comparison(&["--policy", "static:2"])["setting"]["drainSeconds"], Value::Null);
+}
+
+#[test]
 fn nothing_is_cheaper_than_foresight() {
     let comparison = comparison(&["--policy", "headroom", "seed", "in-flight:16", "hpa-kv", "clairvoyant"]);
     let times = comparison["policies"].as_array().unwrap().iter().filter_map(|policy| policy["timesClairvoyant"].as_f64());

@@ -1,6 +1,7 @@
 //! What to conclude, in plain sentences; losses as plainly as gains.
 
 use super::figures::{count, short_percent, three};
+use super::limits::{held_back, no_room, outside};
 use super::{Bound, Contender, Kind, Setting};
 
 /// Two policies whose costs differ by less than this share are as good as equal: another seed may turn them round.
@@ -18,8 +19,15 @@ pub fn draw(setting: &Setting, policies: &[Contender], bound: &Bound) -> Vec<Str
     let Some(best) = real.iter().max_by(|one, other| attainment(one).total_cmp(&attainment(other))) else {
         return vec!["Only foresight was simulated; add a policy to compare.".to_owned()];
     };
+    if real.iter().flat_map(|policy| &policy.runs).any(|run| run.offered == 0) {
+        return vec!["With a seed not one request came, so nothing can be said; give more traffic.".to_owned()];
+    }
+    if let Some(none) = no_room(setting) {
+        return vec![none];
+    }
     let goal = short_percent(setting.objective);
     let mut said = Vec::new();
+    let mut limited = false;
     let answer = real.iter().find(|policy| policy.meets_objective);
     match answer {
         Some(winner) => {
@@ -37,12 +45,15 @@ pub fn draw(setting: &Setting, policies: &[Contender], bound: &Bound) -> Vec<Str
                 "No policy here keeps both promises for {goal} % of the requests; {} comes closest with {kept} % at {cost} GPU-hours.",
                 best.name
             ));
-            said.extend(at_the_maximum(setting, best));
+            let held_back = held_back(setting, best);
+            limited = held_back.is_some();
+            said.extend(held_back);
             said.extend(too_short_to_follow(setting, best));
         }
     }
     let chosen = answer.unwrap_or(best);
-    said.extend(foresight(setting, chosen, bound, &real));
+    said.extend(outside(setting, &real));
+    said.extend(foresight(setting, chosen, bound, &real, limited));
     said.extend(real.iter().filter(|policy| policy.kind == Kind::Ours).flat_map(|ours| ours_against(ours, chosen, &real)));
     said.extend(restlessness(setting, chosen));
     said
@@ -112,17 +123,6 @@ fn against_fixed(winner: &Contender, real: &[&Contender]) -> Option<String> {
     })
 }
 
-/// Where most requests are late although the fleet is as large as it may be, no policy is to blame.
-fn at_the_maximum(setting: &Setting, best: &Contender) -> Option<String> {
-    let samples = || best.runs.iter().flat_map(|run| &run.timeline);
-    let late: u64 = samples().map(|sample| sample.late).sum();
-    let clipped: u64 = samples().filter(|sample| sample.replicas >= setting.max).map(|sample| sample.late).sum();
-    (late > 0 && clipped * 2 > late).then(|| {
-        let share = 100.0 * clipped as f64 / late as f64;
-        format!("{share:.0} % of its late requests came while it was at the maximum of {}: raise that, or promise less.", setting.max)
-    })
-}
-
 /// Where most requests are late while the fleet is smaller than the load takes, and these times are shorter than a start, whoever only
 /// reacts comes too late.
 fn too_short_to_follow(setting: &Setting, best: &Contender) -> Option<String> {
@@ -152,7 +152,7 @@ fn too_short_to_follow(setting: &Setting, best: &Contender) -> Option<String> {
     })
 }
 
-fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Contender]) -> Vec<String> {
+fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Contender], limited: bool) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(times) = chosen.times_clairvoyant {
         if times <= 1.005 {
@@ -163,11 +163,15 @@ fn foresight(setting: &Setting, chosen: &Contender, bound: &Bound, real: &[&Cont
         }
     }
     let Some(limit) = bound.best().filter(|limit| limit.attainment < setting.objective) else { return said };
-    said.push(format!(
-        "Even foresight gets no further than {} % while a replica takes {} s to start: load comes and goes within that time. No policy can help there; raise the minimum, or shorten the warm-up.",
-        short_percent(limit.attainment),
-        count(setting.warmup_seconds),
-    ));
+    let furthest = format!("Even foresight gets no further than {} %", short_percent(limit.attainment));
+    said.push(if limited {
+        format!("{furthest} with such a fleet: no policy can help there.")
+    } else {
+        format!(
+            "{furthest} while a replica takes {} s to start: load comes and goes within that time. No policy can help there; raise the minimum, or shorten the warm-up.",
+            count(setting.warmup_seconds),
+        )
+    });
     let higher = real.iter().find(|policy| policy.kind == Kind::Fixed && attainment(policy) > limit.attainment);
     said.extend(
         higher.map(|fixed| {
@@ -219,10 +223,11 @@ fn restlessness(setting: &Setting, chosen: &Contender) -> Vec<String> {
         ));
     }
     if summary.killed.mean > 0.0 {
-        said.push(format!(
-            "{} requests a run were cut off when their replica went; give pods a longer grace period.",
-            count(summary.killed.mean)
-        ));
+        let killed = match count(summary.killed.mean).as_str() {
+            "1" => "1 request a run was".to_owned(),
+            killed => format!("{killed} requests a run were"),
+        };
+        said.push(format!("{killed} cut off when their replica went; give pods a longer grace period."));
     }
     if summary.short_lived_pods.mean * 3.0 > summary.pods_started.mean && summary.pods_started.mean >= 3.0 {
         said.push(format!(
@@ -234,7 +239,7 @@ fn restlessness(setting: &Setting, chosen: &Contender) -> Vec<String> {
     said
 }
 
-fn list(names: &[&str]) -> String {
+pub fn list(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -331,6 +336,32 @@ mod tests {
         let bound = Bound::new(None, vec![Point { attainment: 0.995, gpu_hours: 10.0 }]);
         let said = with(&[(Kind::Ours, "band", 0.995, 10.0)], bound);
         assert!(said.contains(&"The search with foresight found nothing cheaper than band for as much.".to_owned()), "{said:#?}");
+    }
+
+    #[test]
+    fn what_costs_nothing_is_no_multiple_of_nothing() {
+        let said = with(&[(Kind::Ours, "band", 0.0, 0.0)], Bound::new(None, vec![Point { attainment: 0.0, gpu_hours: 0.0 }]));
+        assert!(!said.iter().any(|sentence| sentence.contains("- ")), "{said:#?}");
+    }
+
+    #[test]
+    fn without_requests_nothing_is_concluded() {
+        let mut run = outcome("band", 2, f64::NAN, 8.0);
+        run.offered = 0;
+        let runs = vec![outcome("band", 1, 1.0, 8.0), run];
+        let said = Comparison::new(setting(), vec![(Kind::Ours, runs)], Bound::default(), Vec::new()).conclusions;
+        assert_eq!(said, ["With a seed not one request came, so nothing can be said; give more traffic."]);
+    }
+
+    #[test]
+    fn one_request_that_was_cut_off_is_one() {
+        let said = |killed: u64| {
+            let mut run = outcome("band", 1, 1.0, 8.0);
+            run.killed = killed;
+            Comparison::new(setting(), vec![(Kind::Ours, vec![run])], Bound::default(), Vec::new()).conclusions
+        };
+        assert!(said(1).iter().any(|sentence| sentence.starts_with("1 request a run was cut off")), "{:#?}", said(1));
+        assert!(said(2).iter().any(|sentence| sentence.starts_with("2 requests a run were cut off")), "{:#?}", said(2));
     }
 
     #[test]

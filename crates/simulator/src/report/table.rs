@@ -67,8 +67,11 @@ fn setting(text: &mut String, setting: &Setting) {
         text,
         "",
         &format!(
-            "fleet: {} to {} replicas of {} GPUs from {}, ready after {}; {}",
-            setting.min, setting.max, setting.gpus_per_replica, setting.start, setting.warmup, setting.router
+            "fleet: {} from {}, ready after {}; {}",
+            setting.size(),
+            setting.start,
+            setting.warmup,
+            [vec![setting.router.clone()], setting.conditions()].concat().join("; ")
         ),
     );
     wrap(text, "", &format!("engine: {profile}, {profile_title}. How it fits: {profile_fit}"));

@@ -12,7 +12,7 @@ pub fn facts(page: &mut String, setting: &Setting) -> Result {
     let facts = [
         ("Promised", format!("first token in {}, then {} per token", latency(setting.promised.ttft), latency(setting.promised.tpot))),
         ("Objective", format!("{} % of requests", short_percent(setting.objective))),
-        ("Fleet", format!("{} to {} replicas of {} GPUs, from {}", setting.min, setting.max, setting.gpus_per_replica, setting.start)),
+        ("Fleet", [vec![format!("{}, from {}", setting.size(), setting.start)], setting.conditions()].concat().join("; ")),
         ("Warm-up", setting.warmup.clone()),
         ("Engine", setting.profile_title.clone()),
         ("Seeds", format!("{seeds}{}", if seeds < 5 { " (five or more to decide on)" } else { "" })),
