@@ -23,7 +23,8 @@
 //! created have no entry of their own (`.`), who applied a scale has a time, events are recorded as those of the core group, and the
 //! stand-in controllers leave no trace. Events leave out what is null. The values of built-in kinds are hardly validated beyond their
 //! types, and only the defaults that show are filled in. A watch from a version that is no number is answered with 400 instead of 500.
-//! Quotas, admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of `kubectl explain` and of
+//! A namespace has 500 pods at most, as by a ResourceQuota that cannot be seen.
+//! Other quotas, admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of `kubectl explain` and of
 //! columns, and most columns of `-o wide`. All else that the end-to-end tests ask of both is answered alike
 //! (`crates/e2e/tests/sandbox.rs`).
 //!
@@ -52,6 +53,7 @@ mod journal;
 mod managed;
 mod object;
 mod patch;
+mod quota;
 mod read;
 mod refusal;
 mod request;

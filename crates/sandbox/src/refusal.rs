@@ -147,6 +147,10 @@ impl Refusal {
         Self::new(403, "Forbidden", why)
     }
 
+    pub(crate) fn over_quota(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::forbidden(why).about(resource, name)
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }

@@ -73,6 +73,7 @@ impl Api {
         if self.store.get(&key).is_some() {
             return Err(Refusal::already_exists(resource, &name));
         }
+        self.check_quota(resource, &key.namespace, &object)?;
         Ok(events::shown(ask.resource, &self.keep(request, key, object)))
     }
 

@@ -43,6 +43,41 @@ fn size(replicas: i32, version: Option<&str>) -> Patch<Value> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_takes_so_many_pods_and_what_asks_for_more_is_told() {
+    let (sandbox, api) = deployed(100_000).await;
+    let mut controllers =
+        Controllers::new(&sandbox, after(IpAddr::V4(Ipv4Addr::LOCALHOST), Duration::from_secs(10), Duration::from_secs(1)));
+    controllers.step();
+    controllers.step();
+    let pods: Api<Pod> = Api::default_namespaced(sandbox.client());
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 500);
+    let failure = async || {
+        let status = api.get("fleet").await.unwrap().status.unwrap();
+        status.conditions.unwrap().into_iter().find(|condition| condition.type_ == "ReplicaFailure")
+    };
+    let condition = failure().await.unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("True", Some("FailedCreate")));
+    assert!(condition.message.unwrap().ends_with("exceeded quota: sandbox, requested: pods=1, used: pods=500, limited: pods=500"));
+    let events: Api<k8s_openapi::api::core::v1::Event> = Api::default_namespaced(sandbox.client());
+    let refused: Vec<_> = events.list(&ListParams::default()).await.unwrap().items;
+    let refused: Vec<_> = refused.into_iter().filter(|event| event.reason.as_deref() == Some("FailedCreate")).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!((refused[0].type_.as_deref(), refused[0].involved_object.kind.as_deref()), (Some("Warning"), Some("ReplicaSet")));
+
+    let one: Pod =
+        serde_json::from_value(json!({"metadata": {"name": "one"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})).unwrap();
+    assert_eq!(code(pods.create(&PostParams::default(), &one).await), 403);
+    Api::<Pod>::namespaced(sandbox.client(), "kube-public").create(&PostParams::default(), &one).await.unwrap();
+
+    api.patch_scale("fleet", &PatchParams::apply("llmscaler").force(), &size(2, None)).await.unwrap();
+    controllers.step();
+    sleep(Duration::from_secs(5)).await;
+    controllers.step();
+    assert_eq!((pods.list(&ListParams::default()).await.unwrap().items.len(), failure().await), (2, None));
+    pods.create(&PostParams::default(), &one).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_size_is_applied_to_the_version_that_was_seen() {
     let (_sandbox, api) = deployed(2).await;
     let ours = PatchParams::apply("llmscaler");

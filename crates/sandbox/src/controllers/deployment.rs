@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::replica_set::{owned, set_condition};
+use super::replica_set::{FAILURE, failure, owned, set_condition};
 use super::rollout::{Limits, Size};
 use crate::api::Api;
 use crate::events;
@@ -151,10 +151,16 @@ fn report(api: &mut Api, deployment: &Arc<Value>, new: &Value, old: &[Arc<Value>
         }
     }
     status["terminatingReplicas"] = json!(sum("/status/terminatingReplicas"));
-    let conditions =
-        [available_condition(available >= limits.wanted - limits.unavailable), progressing(deployment, new, complete, progressed, now)];
+    // Its own of a failure is what its sets say now.
+    let failure = all.iter().find_map(|set| failure(set)).cloned();
+    let conditions = [
+        available_condition(available >= limits.wanted - limits.unavailable),
+        progressing(deployment, new, complete, progressed, now),
+        failure.clone(),
+    ];
     api.modify("Deployment", deployment, |changed| {
-        status["conditions"] = deployment["status"]["conditions"].clone();
+        let before = object::list(deployment, "/status/conditions").iter();
+        status["conditions"] = before.filter(|condition| failure.is_some() || condition["type"] != FAILURE).cloned().collect();
         for condition in conditions.into_iter().flatten() {
             set_condition(&mut status, condition, progressed, now);
         }

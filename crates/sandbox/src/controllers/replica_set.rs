@@ -10,6 +10,10 @@ use crate::api::Api;
 use crate::object::{self, number, text};
 use crate::resources::Resource;
 use crate::store::Key;
+use crate::{events, quota};
+
+/// The condition of a set, and of its Deployment, whose pods cannot be made.
+pub(super) const FAILURE: &str = "ReplicaFailure";
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -57,6 +61,11 @@ pub(super) fn set_condition(status: &mut Value, mut condition: Value, progressed
     }
 }
 
+/// The condition that pods cannot be made.
+pub(super) fn failure(set: &Value) -> Option<&Value> {
+    object::list(set, "/status/conditions").iter().find(|condition| condition["type"] == FAILURE)
+}
+
 fn is_over(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Failed" | "Succeeded")
 }
@@ -65,9 +74,12 @@ fn reconcile(api: &mut Api, set: &Arc<Value>, now: Timestamp) {
     let pods = owned(api, "Pod", set);
     let mut active: Vec<Arc<Value>> = pods.into_iter().filter(|pod| !object::is_terminating(pod) && !is_over(pod)).collect();
     let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(0);
-    for _ in active.len()..wanted {
+    let missing = wanted.saturating_sub(active.len());
+    let room = if missing > 0 { api.room_for_pods(object::namespace(set)) } else { 0 };
+    for _ in 0..missing.min(room) {
         api.insert("Pod", pod(set), now);
     }
+    let refused = (missing > room).then(|| quota::exceeded(&format!("{}-", object::name(set))));
     if active.len() > wanted {
         active.sort_by_cached_key(|pod| rank(pod));
         let Some(resource) = Resource::of_kind("Pod") else { return };
@@ -75,7 +87,7 @@ fn reconcile(api: &mut Api, set: &Arc<Value>, now: Timestamp) {
             api.end(resource, &Key::new(resource, object::namespace(pod), object::name(pod)), None, now);
         }
     }
-    report(api, set, now);
+    report(api, set, refused.as_deref(), now);
 }
 
 /// Which goes first: what has no node, is not running, is not ready, costs less, was ready for a shorter time, is younger.
@@ -104,7 +116,8 @@ fn pod(set: &Value) -> Value {
     pod
 }
 
-fn report(api: &mut Api, set: &Arc<Value>, now: Timestamp) {
+/// Writes the status. Why no more pods can be made is a condition, and once an event: the real controller writes one for each try.
+fn report(api: &mut Api, set: &Arc<Value>, refused: Option<&str>, now: Timestamp) {
     let pods = owned(api, "Pod", set);
     let (terminating, active): (Vec<_>, Vec<_>) = pods.into_iter().filter(|pod| !is_over(pod)).partition(|pod| object::is_terminating(pod));
     let ready: Vec<&Arc<Value>> = active.iter().filter(|pod| object::is_true(pod, "Ready")).collect();
@@ -123,6 +136,18 @@ fn report(api: &mut Api, set: &Arc<Value>, now: Timestamp) {
     ] {
         if count > 0 {
             status[name] = json!(count);
+        }
+    }
+    if let Some(why) = refused {
+        let before = failure(set);
+        let since = before.map_or_else(|| json!(object::stamp(now)), |before| before["lastTransitionTime"].clone());
+        status["conditions"] =
+            json!([{"type": FAILURE, "status": "True", "reason": "FailedCreate", "message": why, "lastTransitionTime": since}]);
+        if before.is_none() {
+            let message = format!("Error creating: {why}");
+            let mut event = events::of_controller("replicaset-controller", set, "FailedCreate", &message, &object::stamp(now));
+            event["type"] = json!("Warning");
+            api.insert("Event", event, now);
         }
     }
     api.modify("ReplicaSet", set, |set| drop(object::map(set).insert("status".into(), status)));
