@@ -131,27 +131,19 @@ impl Headroom {
     }
 }
 
-/// Arrivals are unknown: the fleet is held for 20 ticks, and then the saturation of the pool decides; whether less would do only where
-/// what was needed before is known.
+/// Arrivals are unknown: the fleet is held for 20 ticks and for as long as they last, and then the saturation of the pool decides.
 fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Option<&Reading>, bounds: Bounds, now: Time) -> Answer {
     nothing_planned(state);
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
     let missing = format!("{} unknown for {since} s", missing.join(" and "));
-    let current = seen.workload.replicas;
     if !state.missing.is_long(now) {
         return Answer::Unknown(format!("{missing}: the law cannot plan without, so it asks for no change"));
     }
     match reading {
         Some(Reading::Value(saturation)) => {
-            let asked = by_saturation(*saturation, &seen.workload);
-            let (asked, kept) = if asked < current && state.age() < NO_SHRINKING {
-                (current, format!(", as nothing shrinks in the first {} s", NO_SHRINKING.as_secs()))
-            } else {
-                (asked, String::new())
-            };
-            let count = bounds.clamp(asked);
-            let account = format!("{missing}, so saturation {:.2} decides: {count} (was {current}){kept}", saturation.get());
+            let count = bounds.clamp(by_saturation(*saturation, &seen.workload));
+            let account = format!("{missing}, so saturation {:.2} decides: {count} (was {})", saturation.get(), seen.workload.replicas);
             Answer::Known { value: saturation.get(), replicas: count, account }
         }
         Some(Reading::Unknown(why)) => Answer::Unknown(format!("{missing}, and so is the saturation of the pool: {why}")),
