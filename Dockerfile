@@ -35,8 +35,8 @@ RUN hack/release/static.sh "${TARGETARCH:-$(dpkg --print-architecture)}" prepare
 COPY --from=recipe /recipe.json /recipe.json
 RUN hack/release/static.sh "${TARGETARCH:-$(dpkg --print-architecture)}" cook /recipe.json
 COPY . .
-RUN hack/release/static.sh "${TARGETARCH:-$(dpkg --print-architecture)}" build \
- && cp target/*-linux-musl/release/llmscaler /llmscaler
+RUN hack/release/static.sh "${TARGETARCH:-$(dpkg --print-architecture)}" image \
+ && cp target/*-linux-musl/image/llmscaler /llmscaler
 
 FROM ${RUNTIME_IMAGE}
 COPY --from=build /llmscaler /llmscaler

@@ -18,7 +18,7 @@ fail() {
 }
 
 for architecture in "$@"; do
-  binary=$(hack/release/static.sh "$architecture" build | tail -n 1)
+  binary=$(hack/release/static.sh "$architecture" image | tail -n 1)
 
   # A program that asks for a loader or a library would not start on an empty system.
   if readelf --wide --program-headers "$binary" | grep -q INTERP; then

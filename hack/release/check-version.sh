@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Refuses a release whose parts would not agree on its version. The parts are the tag, with a leading v; in the chart, appVersion (the tag
-# of the image that it installs) and version; Cargo.toml (what `llmscaler --version` says); the image in dist/install.yaml; and a section
-# of CHANGELOG.md. All have to be the same, to the letter.
+# of the image that it installs) and version; Cargo.toml (what `llmscaler --version` says); the image in dist/install.yaml; appVersion in
+# test/charts/vllm-mock, whose mock is that image; and a section of CHANGELOG.md. All have to be the same, to the letter.
 #
 # Prints version=…, and prerelease=true or false, the latter for a version without a hyphen.
 #
@@ -39,6 +39,7 @@ expect "appVersion in dist/chart/Chart.yaml" "$(word dist/chart/Chart.yaml 's/^a
 expect "version in dist/chart/Chart.yaml" "$(word dist/chart/Chart.yaml 's/^version: *"\{0,1\}\([^" ]*\)"\{0,1\} *$/\1/p')"
 expect "[workspace.package] in Cargo.toml" "$(word Cargo.toml '/^\[workspace\.package\]/,/^$/s/^version *= *"\(.*\)"$/\1/p')"
 expect "the image in dist/install.yaml" "$(word dist/install.yaml 's/^ *image: .*:\([^:]*\)$/\1/p')"
+expect "appVersion in test/charts/vllm-mock/Chart.yaml" "$(word test/charts/vllm-mock/Chart.yaml 's/^appVersion: *"\{0,1\}\([^" ]*\)"\{0,1\} *$/\1/p')"
 if ! grep -qF "## [$version] - " "$root/CHANGELOG.md"; then
   echo "check-version.sh: CHANGELOG.md has no section '## [$version] - DATE'" >&2
   wrong=1

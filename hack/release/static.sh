@@ -6,8 +6,9 @@
 # what every libc has, so Debian's compiler for the architecture does, and no musl toolchain is needed.
 #
 # usage: static.sh amd64|arm64 prepare    install what is missing: the target with rustup, the compiler with apt-get
-#        static.sh amd64|arm64 build      build it, and print the path of the binary on the last line
-#        static.sh amd64|arm64 cook FILE  build its dependencies alone, from a recipe of cargo-chef
+#        static.sh amd64|arm64 build      build what is attached to a release, and print the path of the binary on the last line
+#        static.sh amd64|arm64 image      build what goes into the image, likewise: small, and without the simulated fleets
+#        static.sh amd64|arm64 cook FILE  build the dependencies of the latter alone, from a recipe of cargo-chef
 set -euo pipefail
 
 usage() {
@@ -23,7 +24,8 @@ esac
 
 variable=${target//-/_}
 export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
-flags=(--release --locked --target "$target" --package llmscaler)
+flags=(--locked --target "$target" --package llmscaler)
+image=(--profile image --no-default-features)
 
 # A compiler without the headers of a C library is not enough.
 compiles() { "$compiler" -E - <<<'#include <stdint.h>' >/dev/null 2>&1; }
@@ -41,14 +43,16 @@ case "${2-}" in
       "${as_root[@]}" apt-get install -qy --no-install-recommends "${packages[@]}"
     fi
     ;;
-  build)
+  build | image)
     if ! compiles; then
       echo "static.sh: no $compiler on the PATH, or none with headers; install ${packages[*]}, or run \`static.sh $1 prepare\`" >&2
       exit 1
     fi
-    cargo build "${flags[@]}"
-    echo "${CARGO_TARGET_DIR:-target}/$target/release/llmscaler"
+    profile=(--release)
+    [ "$2" = build ] || profile=("${image[@]}")
+    cargo build "${flags[@]}" "${profile[@]}"
+    echo "${CARGO_TARGET_DIR:-target}/$target/${2/build/release}/llmscaler"
     ;;
-  cook) cargo chef cook "${flags[@]}" --recipe-path "${3:?a recipe of cargo-chef}" ;;
+  cook) cargo chef cook "${flags[@]}" "${image[@]}" --recipe-path "${3:?a recipe of cargo-chef}" ;;
   *) usage >&2; exit 2 ;;
 esac

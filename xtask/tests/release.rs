@@ -12,12 +12,13 @@ struct Parts<'a> {
     chart: &'a str,
     cargo: &'a str,
     installer: &'a str,
+    mock: &'a str,
     changelog: &'a str,
 }
 
 impl<'a> Parts<'a> {
     const fn all(version: &'a str) -> Self {
-        Self { app_version: version, chart: version, cargo: version, installer: version, changelog: version }
+        Self { app_version: version, chart: version, cargo: version, installer: version, mock: version, changelog: version }
     }
 
     fn write(self, root: &Path) {
@@ -39,6 +40,7 @@ impl<'a> Parts<'a> {
             "dist/install.yaml",
             format!("      containers:\n        - image: 4pdosc/llm-operator:{}\n", self.installer).replace("- image", "  image"),
         );
+        file("test/charts/vllm-mock/Chart.yaml", format!("name: vllm-mock\nversion: 0.1.0\nappVersion: \"{}\"\n", self.mock));
         file(
             "CHANGELOG.md",
             format!("# Changelog\n\n## [Unreleased]\n\n## [{}] - 2026-11-30\n\n### Added\n\n* Scaling.\n", self.changelog),
@@ -81,6 +83,7 @@ fn any_part_that_differs_refuses_the_tag_and_is_named() {
         ("v1.2.3", Parts { chart: "1.2.2", ..agreed }, "version in dist/chart/Chart.yaml"),
         ("v1.2.3", Parts { cargo: "1.2.0", ..agreed }, "Cargo.toml"),
         ("v1.2.3", Parts { installer: "latest", ..agreed }, "install.yaml"),
+        ("v1.2.3", Parts { mock: "1.2.2", ..agreed }, "vllm-mock"),
         ("v1.2.3", Parts { changelog: "1.2.30", ..agreed }, "CHANGELOG.md"),
         // Only the core agrees: a pre-release would install the image of the release.
         ("v1.2.3-rc.1", agreed, "appVersion"),

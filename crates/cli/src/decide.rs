@@ -21,7 +21,9 @@ use serde::Serialize;
 
 use self::answer::Answer;
 use self::document::Document;
-pub use self::document::{value as yaml, values as yaml_documents};
+#[cfg(feature = "simulated-fleets")]
+pub use self::document::value as yaml;
+pub use self::document::values as yaml_documents;
 use self::readings::Said;
 pub use self::suggest::suggestion;
 use crate::failure::Failure;

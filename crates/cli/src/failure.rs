@@ -19,6 +19,7 @@ pub enum Failure {
         cause: io::Error,
     },
     /// A file could not be written.
+    #[cfg(feature = "simulated-fleets")]
     #[error("cannot write {file}: {cause}; check the folder and its permissions")]
     Unwritable {
         /// The file.
@@ -27,9 +28,11 @@ pub enum Failure {
         cause: io::Error,
     },
     /// There is no simulation of what was asked for.
+    #[cfg(feature = "simulated-fleets")]
     #[error("simulate: {0}")]
     Simulation(String),
     /// The demo could not start, or had to end.
+    #[cfg(feature = "simulated-fleets")]
     #[error("demo: {0}")]
     Demo(String),
     /// The metrics mock could not be served.
@@ -84,15 +87,17 @@ impl Failure {
     /// The exit code, as the help documents it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            #[cfg(feature = "simulated-fleets")]
+            Self::Unwritable { .. } | Self::Demo(_) => 1,
+            #[cfg(feature = "simulated-fleets")]
+            Self::Simulation(_) => 2,
             Self::Unreadable { .. }
-            | Self::Unwritable { .. }
             | Self::Output(_)
             | Self::Operator(_)
-            | Self::Demo(_)
             | Self::MetricsMock(_)
             | Self::Cluster(_)
             | Self::Problems { .. } => 1,
-            Self::Arguments(_) | Self::Simulation(_) | Self::Invalid { .. } => 2,
+            Self::Arguments(_) | Self::Invalid { .. } => 2,
             Self::Warnings(_) | Self::NotCarried(_) => 3,
         })
     }

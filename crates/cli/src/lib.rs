@@ -7,6 +7,7 @@ mod advice;
 mod cluster;
 mod crd;
 mod decide;
+#[cfg(feature = "simulated-fleets")]
 mod demo;
 mod doctor;
 mod explain;
@@ -16,6 +17,7 @@ mod migrate;
 mod operator;
 mod prose;
 mod scalers;
+#[cfg(feature = "simulated-fleets")]
 mod simulate;
 
 use std::io::{self, BufWriter, Write};
@@ -26,6 +28,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::crd::CrdArguments;
 use crate::decide::DecideArguments;
+#[cfg(feature = "simulated-fleets")]
 use crate::demo::DemoArguments;
 use crate::doctor::DoctorArguments;
 use crate::explain::ExplainArguments;
@@ -33,6 +36,7 @@ use crate::failure::Failure;
 use crate::metrics_mock::MetricsMockArguments;
 use crate::migrate::MigrateArguments;
 use crate::operator::OperatorArguments;
+#[cfg(feature = "simulated-fleets")]
 use crate::simulate::SimulateArguments;
 
 const EXIT_CODES: &str = "Exit codes:
@@ -76,6 +80,7 @@ enum Command {
     /// A Kubernetes API, fleets of simulated vLLM replicas under traffic, and the operator with its dashboard, all in this process and on
     /// loopback, in compressed time. Ctrl-C ends it.
     #[command(after_help = EXIT_CODES)]
+    #[cfg(feature = "simulated-fleets")]
     Demo(DemoArguments),
     /// Print the definition of the LLMScaler resource
     #[command(after_help = EXIT_CODES)]
@@ -88,6 +93,7 @@ enum Command {
     /// Traffic goes to a fleet of simulated vLLM replicas, which each policy resizes in its turn: what share of the requests would have
     /// been in time, and what it would have cost. Our own policy is the operator's, decision by decision. Nothing is asked of a cluster.
     #[command(after_help = EXIT_CODES)]
+    #[cfg(feature = "simulated-fleets")]
     Simulate(Box<SimulateArguments>),
     /// Explain the last decision of a live scaler in words
     ///
@@ -124,9 +130,11 @@ pub fn run() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match &arguments.command {
         Command::Decide(arguments) => decide::run(arguments, &mut out),
+        #[cfg(feature = "simulated-fleets")]
         Command::Demo(arguments) => demo::run(arguments, &mut out),
         Command::Crd(arguments) => crd::run(arguments, &mut out),
         Command::Operator(arguments) => operator::run_operator(arguments),
+        #[cfg(feature = "simulated-fleets")]
         Command::Simulate(arguments) => simulate::run(arguments, &mut out),
         Command::Explain(arguments) => explain::run(arguments, &mut out),
         Command::Migrate(arguments) => migrate::run(arguments, &mut out),
