@@ -10,11 +10,12 @@ use llmscaler_engine::Replicas;
 use llmscaler_simulator::Scenario;
 use llmscaler_simulator::bound::{Fluid, Foresight, Reached};
 use llmscaler_simulator::outcome::Outcome;
-use llmscaler_simulator::policy::{Fixed, Policy, Setting, named};
+use llmscaler_simulator::policy::{Fixed, Policy, PolicyError, Setting, named, notations};
 use llmscaler_simulator::report::{Bound, Kind, Point};
 
 use super::fleet::Told;
 use super::scaler::Simulated;
+use crate::decide::suggestion;
 use crate::failure::Failure;
 
 /// Runs in which the clairvoyant may try to do with less.
@@ -41,6 +42,20 @@ enum Recipe {
     Clairvoyant,
 }
 
+/// What takes part and is no policy of the catalogue, with what it is.
+pub const OWN: [(&str, &str); 2] = [
+    ("static:peak", "a fleet of the size that the busiest minute takes"),
+    ("clairvoyant", "the cheapest fleet found that meets the objective, with everything known in advance"),
+];
+
+/// What to write instead of a name that nothing has.
+fn known(error: &PolicyError) -> String {
+    let PolicyError::Unknown(name) = error else { return String::new() };
+    let known: Vec<&str> = notations().chain(OWN).map(|(notation, _)| notation).collect();
+    let names: Vec<&str> = known.iter().map(|notation| notation.split(['[', ':']).next().unwrap_or(notation)).collect();
+    format!("{}; known are {}", suggestion(name, &names), known.join(", "))
+}
+
 /// What came of the runs: the kind of each policy with its outcomes by seed, and what was possible.
 pub type Results = (Vec<(Kind, Vec<Outcome>)>, Bound);
 
@@ -52,7 +67,8 @@ impl Entry {
             "static:peak" => return Ok(Self { kind: Kind::Fixed, recipe: Recipe::Peak }),
             _ => {}
         }
-        let policy = named(text, &knows(scenario, told)).map_err(|error| Failure::Simulation(format!("--policy {error}")))?;
+        let policy =
+            named(text, &knows(scenario, told)).map_err(|error| Failure::Simulation(format!("--policy {error}{}", known(&error))))?;
         if let Some(count) = text.strip_prefix("static:").and_then(|count| count.parse().ok()) {
             return Ok(Self { kind: Kind::Fixed, recipe: Recipe::Fixed(count) });
         }

@@ -8,6 +8,8 @@ use llmscaler_simulator::policy::notations;
 use llmscaler_simulator::scenario::Warmup;
 use llmscaler_simulator::workload::TRACES;
 
+use super::contest::OWN;
+
 /// Writes the workloads, policies, engines and warm-ups.
 pub fn write(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Workloads (--workload):")?;
@@ -19,11 +21,7 @@ pub fn write(out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {}: --trace {}.csv --multiply {} --shift {}", trace.name, trace.trace, trace.multiply, trace.shift)?;
     }
     writeln!(out, "\nPolicies (--policy):")?;
-    let own = [
-        ("static:peak", "a fleet of the size that the busiest minute takes"),
-        ("clairvoyant", "the cheapest fleet found that meets the objective, with everything known in advance"),
-    ];
-    for (notation, what) in notations().chain(own) {
+    for (notation, what) in notations().chain(OWN) {
         writeln!(out, "  {notation}: {what}")?;
     }
     writeln!(out, "\nEngines (--profile):")?;

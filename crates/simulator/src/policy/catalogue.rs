@@ -29,20 +29,15 @@ pub struct Setting {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
     /// There is no policy of this name.
-    #[error("there is no policy {name}; did you mean {nearest}? Known are: {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The name that is most like it.
-        nearest: &'static str,
-        /// All of them.
-        known: String,
-    },
+    #[error("there is no policy {0:?}")]
+    Unknown(String),
     /// Its parameters are not what it takes.
-    #[error("{text}: write it as {notation}, {what}")]
+    #[error("{text}: {problem}; write it as {notation}, {what}")]
     Parameters {
         /// What was written.
         text: String,
+        /// What is wrong with it.
+        problem: String,
         /// What it should look like.
         notation: &'static str,
         /// What that is.
@@ -50,7 +45,11 @@ pub enum PolicyError {
     },
 }
 
-type Built = Option<Box<dyn Policy>>;
+/// The policy, or what is wrong with the parameters.
+type Built = Result<Box<dyn Policy>, String>;
+
+/// The largest fleet of fixed size.
+const LARGEST: f64 = 1e5;
 
 /// A policy by its name.
 struct Entry {
@@ -58,7 +57,6 @@ struct Entry {
     /// How it is written, optional parameters in brackets.
     notation: &'static str,
     what: &'static str,
-    /// `None` when the parameters are not what it takes.
     build: fn(&[f64], &Setting) -> Built,
 }
 
@@ -73,7 +71,7 @@ const ENTRIES: &[Entry] = &[
         name: "band",
         notation: "band[:UP,DOWN]",
         what: "the operator's band of latency as a share of the promise, 0.55 and 0.4 unless given",
-        build: |parameters, setting| band(two_or(parameters, [0.55, 0.40])?, setting),
+        build: |parameters, setting| band(marks(parameters, [0.55, 0.40])?, setting),
     },
     Entry {
         name: "ratio",
@@ -139,14 +137,16 @@ const ENTRIES: &[Entry] = &[
         name: "wva",
         notation: "wva",
         what: "the saturation analyzer of llm-d's Workload Variant Autoscaler",
-        build: |parameters, _| if parameters.is_empty() { built(Wva) } else { None },
+        build: |parameters, _| if parameters.is_empty() { built(Wva) } else { Err("it takes no settings".to_owned()) },
     },
     Entry {
         name: "static",
         notation: "static:REPLICAS",
         what: "a fleet that keeps its size",
         build: |parameters, _| {
-            only(parameters).filter(|count| count.fract() == 0.0 && *count <= 1e6).and_then(|count| built(Fixed(count as u32)))
+            let count = only(parameters)?;
+            let fits = count.fract() == 0.0 && count <= LARGEST;
+            if fits { built(Fixed(count as u32)) } else { Err(format!("REPLICAS must be a whole number of 1 to {LARGEST}")) }
         },
     },
 ];
@@ -158,10 +158,14 @@ const ENTRIES: &[Entry] = &[
 /// When there is no such policy, and when it does not take these parameters.
 pub fn named(text: &str, setting: &Setting) -> Result<Box<dyn Policy>, PolicyError> {
     let (name, parameters) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-    let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name))?;
-    let parsed: Option<Vec<f64>> = parameters.map_or(Some(Vec::new()), |text| text.split(',').map(parameter).collect());
-    let refused = || PolicyError::Parameters { text: text.to_owned(), notation: entry.notation, what: entry.what };
-    parsed.and_then(|parsed| (entry.build)(&parsed, setting)).ok_or_else(refused)
+    let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| PolicyError::Unknown(name.to_owned()))?;
+    let parsed: Result<Vec<f64>, String> = parameters.map_or(Ok(Vec::new()), |text| text.split(',').map(parameter).collect());
+    parsed.and_then(|parsed| (entry.build)(&parsed, setting)).map_err(|problem| PolicyError::Parameters {
+        text: text.to_owned(),
+        problem,
+        notation: entry.notation,
+        what: entry.what,
+    })
 }
 
 /// How each policy is written, optional parameters in brackets, and what it is.
@@ -169,44 +173,53 @@ pub fn notations() -> impl Iterator<Item = (&'static str, &'static str)> {
     ENTRIES.iter().map(|entry| (entry.notation, entry.what))
 }
 
-fn parameter(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
+fn parameter(text: &str) -> Result<f64, String> {
+    let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("{text:?} is no number above 0"))
 }
 
-fn unknown(name: &str) -> PolicyError {
-    let alike = |known: &str| strsim::jaro_winkler(known, name);
-    let nearest = ENTRIES.iter().map(|entry| entry.name).max_by(|a, b| alike(a).total_cmp(&alike(b))).unwrap_or_default();
-    let known: Vec<&str> = ENTRIES.iter().map(|entry| entry.notation).collect();
-    PolicyError::Unknown { name: name.to_owned(), nearest, known: known.join(", ") }
+fn only(parameters: &[f64]) -> Result<f64, String> {
+    if let [only] = parameters { Ok(*only) } else { Err(format!("it takes one number, and {} are given", parameters.len())) }
 }
 
-fn only(parameters: &[f64]) -> Option<f64> {
-    if let [only] = parameters { Some(*only) } else { None }
+fn one_or(parameters: &[f64], usual: f64) -> Result<f64, String> {
+    if parameters.is_empty() { Ok(usual) } else { only(parameters) }
 }
 
-fn one_or(parameters: &[f64], usual: f64) -> Option<f64> {
-    if parameters.is_empty() { Some(usual) } else { only(parameters) }
+fn two_or(parameters: &[f64], usual: [f64; 2]) -> Result<[f64; 2], String> {
+    if parameters.is_empty() {
+        return Ok(usual);
+    }
+    let wrong = |_| format!("it takes two numbers, and {} {} given", parameters.len(), if parameters.len() == 1 { "is" } else { "are" });
+    parameters.try_into().map_err(wrong)
 }
 
-fn two_or(parameters: &[f64], usual: [f64; 2]) -> Option<[f64; 2]> {
-    if parameters.is_empty() { Some(usual) } else { parameters.try_into().ok() }
+/// The marks of a band, the upper one first.
+fn marks(parameters: &[f64], usual: [f64; 2]) -> Result<[f64; 2], String> {
+    let [up, down] = two_or(parameters, usual)?;
+    if down < up { Ok([up, down]) } else { Err(format!("UP comes first and must be above DOWN, and {up} is not above {down}")) }
 }
 
 #[allow(clippy::unnecessary_wraps)] // what every entry answers
 fn built(policy: impl Policy + 'static) -> Built {
-    Some(Box::new(policy))
+    Ok(Box::new(policy))
 }
 
 fn seed(parameters: &[f64], seed: Seed, setting: &Setting) -> Built {
-    let [up_at, down_at] = two_or(parameters, [seed.up_at, seed.down_at]).filter(|[up, down]| down < up)?;
+    let [up_at, down_at] = marks(parameters, [seed.up_at, seed.down_at])?;
     built(Seed { up_at, down_at, ..seed }.policy(setting.promised))
 }
 
 /// P90 of the latencies that requests had, over one minute.
 const MEASURED: Quantile = Quantile { of: 0.9, signal: Signal::Measured, values: Values::Buckets, window: 60.0 };
 
+fn target(number: f64) -> Result<Target, String> {
+    Target::new(number).ok_or_else(|| format!("{number} is no number above 0"))
+}
+
 fn band([up, down]: [f64; 2], setting: &Setting) -> Built {
-    let band = Band::new(Target::new(up)?, Target::new(down)?, Target::new(2.0)?, Some(Duration::from_secs(45)))?;
+    let band = Band::new(target(up)?, target(down)?, target(2.0)?, Some(Duration::from_secs(45)))
+        .ok_or_else(|| format!("UP must be at most 2, and is {up}"))?;
     // Where the router predicts, the operator asks for that.
     let measure = Measure::for_band(Quantile { signal: Signal::Predicted, ..MEASURED }, setting.promised, &band);
     let spec = spec("slo", Law::Band(band), Some(seed_behavior()), setting);
@@ -215,22 +228,22 @@ fn band([up, down]: [f64; 2], setting: &Setting) -> Built {
 
 fn headroom(objective: f64, setting: &Setting) -> Built {
     let law = Law::Headroom(Headroom {
-        ttft: Target::new(setting.promised.ttft)?,
-        tpot: Target::new(setting.promised.tpot)?,
-        objective: Objective::new(objective)?,
+        ttft: target(setting.promised.ttft)?,
+        tpot: target(setting.promised.tpot)?,
+        objective: Objective::new(objective).ok_or_else(|| format!("OBJECTIVE must be at least 0.5 and below 1, and is {objective}"))?,
         costs: setting.costs,
         profile_is_given: setting.profile_given,
     });
     let spec = spec("slo", law, None, setting);
-    let measure = Measure::Saturation { quantile: MEASURED, promised: setting.promised, up_at: Target::new(0.55)? };
+    let measure = Measure::Saturation { quantile: MEASURED, promised: setting.promised, up_at: target(0.55)? };
     built(Ours::new(format!("headroom {objective}"), spec, vec![measure], setting.promised))
 }
 
-fn ratio(target: f64, setting: &Setting) -> Built {
-    let mut spec = spec("kv", Law::Ratio { target: Target::new(target)? }, None, setting);
+fn ratio(at: f64, setting: &Setting) -> Built {
+    let mut spec = spec("kv", Law::Ratio { target: target(at)? }, None, setting);
     spec.scale_down.window = Duration::from_secs(180);
     spec.scale_down.max_step = std::num::NonZeroU32::new(1);
-    built(Ours::new(format!("ratio {target}"), spec, vec![Measure::KvUsage], setting.promised))
+    built(Ours::new(format!("ratio {at}"), spec, vec![Measure::KvUsage], setting.promised))
 }
 
 /// One source, synchronised every 15 s, the coldest pod first to go.

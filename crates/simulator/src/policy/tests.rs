@@ -314,9 +314,23 @@ fn policies_by_name() {
 #[test]
 fn what_is_no_policy_is_told_what_to_write() {
     let error = |text: &str| named(text, &setting()).err().unwrap().to_string();
-    assert!(error("headrom").starts_with("there is no policy headrom; did you mean headroom? Known are: headroom[:OBJECTIVE], "));
-    for text in ["static", "static:2.5", "static:-1", "kpa:x", "kpa:0", "seed:0.4,0.55", "headroom:1", "wva:3", "keda:1", "in-flight:1,2"] {
-        assert!(error(text).starts_with(&format!("{text}: write it as ")), "{text}: {}", error(text));
+    assert_eq!(error("headrom"), "there is no policy \"headrom\"");
+    for (text, problem) in [
+        ("static", "it takes one number, and 0 are given"),
+        ("static:2.5", "REPLICAS must be a whole number of 1 to 100000"),
+        ("static:-1", "\"-1\" is no number above 0"),
+        ("static:0", "\"0\" is no number above 0"),
+        ("kpa:x", "\"x\" is no number above 0"),
+        ("in-flight:0", "\"0\" is no number above 0"),
+        ("seed:0.4,0.55", "UP comes first and must be above DOWN, and 0.4 is not above 0.55"),
+        ("band:0.4,0.55", "UP comes first and must be above DOWN, and 0.4 is not above 0.55"),
+        ("band:0.5", "it takes two numbers, and 1 is given"),
+        ("band:3,1", "UP must be at most 2, and is 3"),
+        ("headroom:1", "OBJECTIVE must be at least 0.5 and below 1, and is 1"),
+        ("wva:3", "it takes no settings"),
+        ("in-flight:1,2", "it takes one number, and 2 are given"),
+    ] {
+        assert!(error(text).starts_with(&format!("{text}: {problem}; write it as ")), "{text}: {}", error(text));
     }
 }
 
