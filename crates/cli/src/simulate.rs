@@ -10,7 +10,7 @@ mod tune;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use llmscaler_simulator::Scenario;
 use llmscaler_simulator::metrics::Histograms;
 use llmscaler_simulator::report::{Comparison, Setting, page, table};
@@ -22,6 +22,7 @@ use crate::failure::Failure;
 
 /// The arguments of `simulate`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new(traffic::TRACES).args(["trace", "tune_on"]).multiple(true))]
 pub struct SimulateArguments {
     #[command(flatten)]
     traffic: TrafficArguments,
@@ -34,10 +35,10 @@ pub struct SimulateArguments {
     #[arg(long = "scaler", value_name = "FILE", help_heading = "Policies", num_args = 1..)]
     scalers: Vec<PathBuf>,
     /// Seeds: how many (5 is 1 to 5), a range (21-25) or a list (3,8,13)
-    #[arg(long, value_name = "SEEDS", default_value = "5", help_heading = "Policies", value_parser = Seeds::parse)]
+    #[arg(long, value_name = "SEEDS", default_value = "5", help_heading = "Policies", value_parser = Seeds::parse, allow_hyphen_values = true)]
     seeds: Seeds,
     /// Share of the requests that should keep both promises
-    #[arg(long, value_name = "SHARE", default_value_t = 0.99, help_heading = "Policies", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.99, help_heading = "Policies", value_parser = share, allow_hyphen_values = true)]
     objective: f64,
     /// Search the settings of headroom, band, in-flight or hpa-kv, and score the best once with the seeds above
     #[arg(long = "tune", value_name = "POLICY", help_heading = "Tuning", num_args = 1..)]
@@ -46,7 +47,7 @@ pub struct SimulateArguments {
     #[arg(long, value_name = "NAME|FILE", help_heading = "Tuning", requires = "tune")]
     tune_on: Option<String>,
     /// The seeds to search with; none of those to score with
-    #[arg(long, value_name = "SEEDS", default_value = "101-103", help_heading = "Tuning", requires = "tune", value_parser = Seeds::parse)]
+    #[arg(long, value_name = "SEEDS", default_value = "101-103", help_heading = "Tuning", requires = "tune", value_parser = Seeds::parse, allow_hyphen_values = true)]
     tune_seeds: Seeds,
     /// How the comparison is printed
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
@@ -55,7 +56,7 @@ pub struct SimulateArguments {
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Runs at once; as many as there are cores unless given
-    #[arg(long, value_name = "COUNT", help_heading = "Output", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", help_heading = "Output", value_parser = clap::value_parser!(u16).range(1..), allow_hyphen_values = true)]
     threads: Option<u16>,
     /// Print the workloads, policies, engines and warm-ups that have a name, and end
     #[arg(long, help_heading = "Output")]

@@ -1,5 +1,6 @@
 //! What comes to a fleet, and what is promised to those who send it.
 
+mod amount;
 mod catalogue;
 mod closed;
 mod curve;
@@ -25,6 +26,9 @@ use crate::{Arrivals, Promised};
 
 /// Most requests of one run; more would not fit in memory.
 const MOST_REQUESTS: f64 = 1e8;
+
+/// Most users at a time: each may have a request in flight, and every fleet is full with far fewer.
+const MOST_USERS: f64 = 1e5;
 
 /// The longest run in seconds: a year.
 const LONGEST: f64 = 366.0 * 86_400.0;

@@ -9,6 +9,12 @@ use llmscaler_simulator::{Scenario, Workload};
 use crate::decide::suggestion;
 use crate::failure::Failure;
 
+/// The largest fleet that is simulated.
+const LARGEST: i64 = 100_000;
+
+/// The longest time that a pod can take to start or to leave, in seconds.
+const LONGEST: f64 = 1e6;
+
 /// Arguments about the fleet.
 #[derive(Debug, Args)]
 pub struct FleetArguments {
@@ -19,40 +25,40 @@ pub struct FleetArguments {
     #[arg(long, value_name = "NAME", help_heading = "Fleet")]
     engine: Option<String>,
     /// Fewest replicas; the workload's own, or 1, unless given
-    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]
+    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(..=LARGEST), allow_hyphen_values = true)]
     min: Option<u32>,
     /// Most replicas; the workload's own, or 40, unless given
-    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(1..=LARGEST), allow_hyphen_values = true)]
     max: Option<u32>,
     /// Replicas that are ready at the start; the workload's own, or 4, unless given
-    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet")]
+    #[arg(long, value_name = "REPLICAS", help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(..=LARGEST), allow_hyphen_values = true)]
     start: Option<u32>,
     /// Seconds from the creation of a pod until it is ready, or the name of a preset
-    #[arg(long, value_name = "SECONDS|NAME", default_value = "100", help_heading = "Fleet", value_parser = warmup)]
+    #[arg(long, value_name = "SECONDS|NAME", default_value = "100", help_heading = "Fleet", value_parser = warmup, allow_hyphen_values = true)]
     warmup: Warmup,
     /// Spread of the warm-up: standard deviation of its logarithm; 0.15 to 0.3 is usual
-    #[arg(long, value_name = "SIGMA", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 2.0))]
+    #[arg(long, value_name = "SIGMA", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 2.0), allow_hyphen_values = true)]
     warmup_spread: f64,
     /// How requests find their replica
     #[arg(long, value_name = "RULE", default_value = "least-loaded", help_heading = "Fleet")]
     router: RouterName,
     /// GPUs that there are; no limit unless given
-    #[arg(long, value_name = "COUNT", help_heading = "Fleet")]
+    #[arg(long, value_name = "COUNT", help_heading = "Fleet", allow_hyphen_values = true)]
     gpus: Option<u32>,
     /// Share of the pods that never become ready
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 1.0))]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 1.0), allow_hyphen_values = true)]
     start_failures: f64,
     /// Most seconds that a leaving pod has to finish its requests; no limit unless given
-    #[arg(long, value_name = "SECONDS", default_value_t = f64::INFINITY, hide_default_value = true, help_heading = "Fleet", value_parser = number(0.0, f64::INFINITY))]
-    drain: f64,
+    #[arg(long, value_name = "SECONDS", help_heading = "Fleet", value_parser = number(0.0, LONGEST), allow_hyphen_values = true)]
+    drain: Option<f64>,
     /// Share of a reusable prefix that the replica which has served it still has cached; for traces that have prefixes
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 1.0))]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Fleet", value_parser = number(0.0, 1.0), allow_hyphen_values = true)]
     prefix_hits: f64,
     /// How exactly metrics tell what happens
     #[arg(long, value_name = "KIND", default_value = "ideal", help_heading = "Metrics")]
     metrics: HistogramsName,
     /// Probability that a group of metrics is missing at a moment
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Metrics", value_parser = number(0.0, 1.0))]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Metrics", value_parser = number(0.0, 1.0), allow_hyphen_values = true)]
     missing: f64,
     /// There is no gateway that counts arrivals: they are known from what replicas have finished and hold
     #[arg(long, help_heading = "Metrics")]
@@ -100,7 +106,7 @@ impl FleetArguments {
         let fleet = FleetSettings {
             warmup: Warmup { sigma: self.warmup_spread, ..self.warmup },
             router,
-            drain_limit: self.drain,
+            drain_limit: self.drain.unwrap_or(f64::INFINITY),
             gpu_limit: self.gpus,
             start_failure: self.start_failures,
             prefix_hits: self.prefix_hits,
@@ -171,9 +177,10 @@ pub fn router_in_words(router: Router) -> &'static str {
 }
 
 fn warmup(text: &str) -> Result<Warmup, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=LONGEST).contains(seconds));
     let preset = Warmup::named(text).or_else(|| seconds.map(|seconds| Warmup::fixed(seconds, 0.0)));
-    preset.ok_or_else(|| format!("write seconds, or one of {}{}", Warmup::NAMES.join(", "), suggestion(text, &Warmup::NAMES)))
+    preset
+        .ok_or_else(|| format!("write seconds, 0 to {LONGEST}, or one of {}{}", Warmup::NAMES.join(", "), suggestion(text, &Warmup::NAMES)))
 }
 
 /// Takes numbers of a range.

@@ -1,6 +1,5 @@
 //! What comes: a built-in workload, a trace, or traffic as described.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +9,12 @@ use llmscaler_simulator::{Promised, Workload};
 
 use crate::decide::suggestion;
 use crate::failure::Failure;
+
+/// The group of the arguments that may name a trace.
+pub const TRACES: &str = "traces";
+
+/// The longest latency that can be promised, in seconds: everything keeps it.
+const LONGEST: f64 = 1e6;
 
 /// Arguments about what comes, and what was promised for it.
 #[derive(Debug, Args)]
@@ -21,26 +26,26 @@ pub struct TrafficArguments {
     #[arg(long, value_name = "FILE", help_heading = "Traffic", conflicts_with = "traffic")]
     trace: Option<PathBuf>,
     /// Every request of the trace so many times
-    #[arg(long, value_name = "TIMES", default_value_t = 1.0, help_heading = "Traffic", requires = "trace")]
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, help_heading = "Traffic", requires = TRACES, allow_hyphen_values = true)]
     multiply: f64,
     /// Each copy is moved by up to so many seconds, either way
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Traffic", requires = "trace")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Traffic", requires = TRACES, allow_hyphen_values = true)]
     shift: f64,
     /// Traffic as described: constant:rate=5,seconds=1h, steps:2x330,4x6m, ramp:from=5,to=10,seconds=1h, day:low=1,high=8,
     /// bursts:rate=5,seconds=2h, on-off:low=1,high=20,on=1m,off=5m,seconds=1h or users:64x6m,128x6m
     #[arg(long, value_name = "SHAPE", help_heading = "Traffic")]
     traffic: Option<String>,
     /// Tokens of the prompts of --traffic: a number, normal:mean=4000,sd=300 or lognormal:median=250,sigma=0.8
-    #[arg(long, value_name = "LENGTH", default_value = "normal:mean=4000,sd=300", help_heading = "Traffic", requires = "traffic")]
+    #[arg(long, value_name = "LENGTH", default_value = "normal:mean=4000,sd=300", help_heading = "Traffic", requires = "traffic", conflicts_with_all = ["workload", "trace"])]
     prompts: Length,
     /// Tokens of the answers of --traffic
-    #[arg(long, value_name = "LENGTH", default_value = "normal:mean=1000,sd=80", help_heading = "Traffic", requires = "traffic")]
+    #[arg(long, value_name = "LENGTH", default_value = "normal:mean=1000,sd=80", help_heading = "Traffic", requires = "traffic", conflicts_with_all = ["workload", "trace"])]
     answers: Length,
     /// Promised seconds to the first token; the workload's own, or 3, unless given
-    #[arg(long, value_name = "SECONDS", help_heading = "Promise", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", help_heading = "Promise", value_parser = seconds, allow_hyphen_values = true)]
     ttft: Option<f64>,
     /// Promised seconds per output token after it; the workload's own, or 0.1, unless given
-    #[arg(long, value_name = "SECONDS", help_heading = "Promise", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", help_heading = "Promise", value_parser = seconds, allow_hyphen_values = true)]
     tpot: Option<f64>,
 }
 
@@ -77,9 +82,9 @@ impl TrafficArguments {
 
     fn trace(&self, file: &Path) -> Result<Workload, Failure> {
         let shown = file.display().to_string();
-        let csv = File::open(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
+        let csv = std::fs::read(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
         let name = file.file_stem().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-        let trace = Trace::read(&name, csv).map_err(|error| Failure::Simulation(format!("{shown}: {error}")))?;
+        let trace = Trace::read(&name, csv.as_slice()).map_err(|error| Failure::Simulation(format!("{shown}: {error}")))?;
         let setting = Setting::of_trace(&name).unwrap_or(USUAL);
         let replay = Replay::new(trace, self.multiply, self.shift).map_err(|error| Failure::Simulation(format!("{shown}: {error}")))?;
         Ok(Workload::from_trace(replay, setting))
@@ -97,6 +102,6 @@ fn named(name: &str) -> Result<Workload, Failure> {
 fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
-        .filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
-        .ok_or_else(|| "write seconds above 0, such as 0.1".to_owned())
+        .filter(|seconds: &f64| *seconds > 0.0 && *seconds <= LONGEST)
+        .ok_or_else(|| format!("write seconds above 0 and up to {LONGEST}, such as 0.1"))
 }

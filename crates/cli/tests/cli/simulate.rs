@@ -147,8 +147,21 @@ fn what_cannot_be_simulated_is_refused_with_what_to_write_instead() {
 fn mistakes_say_what_was_meant() {
     for (arguments, code, parts) in [
         (&["simulate", "--workload", "rmap"][..], 2, &["there is no workload rmap", "did you mean ramp?"][..]),
-        (&["simulate", "--policy", "hedroom"], 2, &["there is no policy hedroom", "did you mean headroom?"]),
-        (&["simulate", "--policy", "in-flight"], 2, &["in-flight:TARGET"]),
+        (&["simulate", "--policy", "hedroom"], 2, &["there is no policy \"hedroom\"", "did you mean headroom?"]),
+        (&["simulate", "--policy", "in-flight"], 2, &["it takes one number, and 0 are given", "in-flight:TARGET"]),
+        (&["simulate", "--policy", "clairvoyance"], 2, &["did you mean clairvoyant?", "static:peak, clairvoyant"]),
+        (&["simulate", "--workload", "ramp", "--prompts", "10"], 2, &["'--workload <NAME>' cannot be used with '--prompts"]),
+        (&["simulate", "--workload", "short", "--answers", "7"], 2, &["'--workload <NAME>' cannot be used with '--answers"]),
+        (&["simulate", "--trace", "t.csv", "--prompts", "50"], 2, &["'--trace <FILE>' cannot be used with '--prompts"]),
+        (&["simulate", "--workload", "ramp", "--multiply", "2"], 2, &["required arguments were not provided", "--trace <FILE>"]),
+        (&["simulate", "--traffic", "constant:rate=1,seconds=1m", "--shift", "2"], 2, &["required arguments were not provided"]),
+        (&["simulate", "--ttft", "-1"], 2, &["'-1' for '--ttft <SECONDS>': write seconds above 0"]),
+        (&["simulate", "--ttft", "1e308"], 2, &["write seconds above 0 and up to 1000000"]),
+        (&["simulate", "--drain", "1e308"], 2, &["write a number of 0 to 1000000"]),
+        (&["simulate", "--min", "-1"], 2, &["-1 is not in 0..=100000"]),
+        (&["simulate", "--max", "0"], 2, &["0 is not in 1..=100000"]),
+        (&["simulate", "--start", "4000000000", "--max", "9"], 2, &["is not in 0..=100000"]),
+        (&["simulate", "--trace", "."], 1, &["cannot read .:"]),
         (&["simulate", "--profile", "qwen3-32b"], 2, &["there is no profile", "did you mean qwen3-32b-h100-tp2?"]),
         (&["simulate", "--trace", "no/such.csv"], 1, &["cannot read no/such.csv", "check the path"]),
         (&["simulate", "--start", "99"], 2, &["--start 99 is not within 3 to 8"]),
@@ -184,6 +197,22 @@ fn a_trace_is_replayed_so_many_times() {
     assert_eq!((code, errors.as_str()), (0, ""));
     let comparison: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(comparison["policies"][0]["runs"][0]["offered"], 900);
+}
+
+#[test]
+fn a_name_that_is_empty_is_like_no_other() {
+    let (_, errors, code) = texts(&run(&["simulate", "--policy", ""], ""));
+    assert!(code == 2 && errors.contains("there is no policy \"\"; known are headroom"), "{errors}");
+}
+
+/// What is tuned on need not be what is scored, so the scaling of a trace to tune on goes with a workload.
+#[test]
+fn a_trace_to_tune_on_is_multiplied_too() {
+    let rows: String = (0..60).map(|second| format!("{second},500,50\n")).collect();
+    let trace = file(&format!("t_seconds,prompt_tokens,output_tokens\n{rows}"), ".csv");
+    let arguments = ["--policy", "static:3", "--tune", "in-flight", "--multiply", "3", "--tune-on", trace.path().to_str().unwrap()];
+    let tuned_on = comparison(&arguments)["tunings"][0]["tunedOn"].as_str().unwrap().to_owned();
+    assert!(tuned_on.contains(" x3 "), "{tuned_on}");
 }
 
 #[test]

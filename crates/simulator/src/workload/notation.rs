@@ -7,7 +7,8 @@ use std::str::FromStr;
 use fields::{Fields, number, tokens, whole};
 use thiserror::Error;
 
-use super::{Closed, Curve, Length, Lengths, MOST_REQUESTS, Noise, Open, Setting, Shape, Step, Workload};
+use super::amount::Amount;
+use super::{Closed, Curve, Length, Lengths, MOST_REQUESTS, MOST_USERS, Noise, Open, Setting, Shape, Step, Workload};
 
 /// Traffic by example, and what it is.
 const TRAFFIC: [(&str, &str); 7] = [
@@ -111,7 +112,7 @@ fn shape(text: &str, lengths: Lengths) -> Result<Shape, String> {
         let users = users.collect::<Result<_, String>>()?;
         let closed = Closed { users, think: fields.time("think", Some(2.0))?, lengths };
         fields.finish()?;
-        return Ok(Shape::Closed(closed));
+        return users_fit(&closed).map(|()| Shape::Closed(closed));
     }
     let (curve, usual_noise) = match kind {
         "constant" => (Curve::Steps(vec![Step { rate: fields.rate("rate")?, seconds: fields.time("seconds", None)? }]), 0.0),
@@ -137,10 +138,26 @@ fn shape(text: &str, lengths: Lengths) -> Result<Shape, String> {
     fields.finish()?;
     let requests = most_requests(&curve);
     if !(1.0..=MOST_REQUESTS).contains(&requests) {
-        return Err(format!("up to {requests} requests cannot be simulated; give rates and times that make 1 to 100 million"));
+        return Err(too_many(requests, "rates"));
     }
     let noise = (sd > 0.0).then_some(Noise { sd, correlation });
     Ok(Shape::Open(Open { curve, noise, batch, lengths }))
+}
+
+fn too_many(requests: f64, of: &str) -> String {
+    format!("up to {} requests cannot be simulated; give {of} and times that make 1 to 100 million", Amount(requests))
+}
+
+/// Whether there are users at all, and not more than can be simulated.
+fn users_fit(closed: &Closed) -> Result<(), String> {
+    if let Some((most, _)) = closed.users.iter().find(|(users, _)| f64::from(*users) > MOST_USERS) {
+        return Err(format!("{most} users cannot be simulated; give {MOST_USERS} at most, or a rate"));
+    }
+    // An answer takes a second or so, and a user asks again only after it and a thought.
+    let requests = closed.users.iter().map(|(users, seconds)| f64::from(*users) * seconds / (1.0 + closed.think)).sum();
+    // Whether one of them asks at all is chance where they think for long.
+    let asks = closed.users.iter().any(|(users, _)| *users > 0);
+    if asks && requests <= MOST_REQUESTS { Ok(()) } else { Err(too_many(requests, "users")) }
 }
 
 /// What a curve makes at most, noise aside.
@@ -228,6 +245,10 @@ mod tests {
             ("steps", "there is no step"),
             ("steps:2", "2 is no step"),
             ("users:1.5x60", "users must be a whole number"),
+            ("users:0x6m", "up to 0 requests cannot be simulated; give users and times"),
+            ("users:99999999x6m", "99999999 users cannot be simulated; give 100000 at most"),
+            ("users:100000x24h", "give users and times that make 1 to 100 million"),
+            ("constant:rate=1e308,seconds=1h", "rate must be 0 to 100000000 and is 1e308"),
         ] {
             let error = traffic(text).unwrap_err();
             assert!(error.contains(wanted), "{text:?} gives {error:?}");

@@ -4,6 +4,7 @@ use rand_distr::{Distribution, StandardUniform};
 use thiserror::Error;
 
 use super::MOST_REQUESTS;
+use super::amount::Amount;
 use super::trace::Trace;
 use crate::{Request, random};
 
@@ -24,10 +25,14 @@ pub struct Replay {
 #[derive(Debug, Error, PartialEq)]
 pub enum ScalingError {
     /// The multiplier is no positive number.
-    #[error("a trace cannot be multiplied by {0}; give a number above 0")]
+    #[error("a trace cannot be multiplied by {}; give a number above 0", Amount(*.0))]
     Multiplier(f64),
     /// The result is too large.
-    #[error("{requests} requests times {multiply} are more than a run can hold; multiply by less than {}", MOST_REQUESTS / *requests as f64)]
+    #[error(
+        "{requests} requests times {} are more than a run can hold; multiply by less than {}",
+        Amount(*.multiply),
+        MOST_REQUESTS / *.requests as f64
+    )]
     TooMany {
         /// Requests of the trace.
         requests: usize,
@@ -35,7 +40,7 @@ pub enum ScalingError {
         multiply: f64,
     },
     /// The shift is no time, or longer than the trace.
-    #[error("copies cannot be shifted by {shift} s in a trace of {seconds} s; give 0 to {seconds}")]
+    #[error("copies cannot be shifted by {} s in a trace of {seconds} s; give 0 to {seconds}", Amount(*.shift))]
     Shift {
         /// The shift in seconds.
         shift: f64,
@@ -168,5 +173,6 @@ mod tests {
         assert!(refused(1.0, -1.0).contains("give 0 to 3600"));
         assert!(refused(1.0, f64::NAN).contains("give 0 to 3600"));
         assert!(refused(1.0, 3601.0).contains("give 0 to 3600"));
+        assert!(refused(1.0, 1e300).contains("shifted by 1e300 s") && refused(1e308, 0.0).contains("requests times 1e308 are"));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use csv::{ErrorKind, ReaderBuilder, StringRecord, Trim};
 use thiserror::Error;
 
+use super::amount::Amount;
 use super::{LONGEST, MOST_TOKENS};
 use crate::Request;
 
@@ -32,8 +33,12 @@ pub struct TraceError {
 enum Problem {
     #[error("{0}; check the file and read it again")]
     Unreadable(String),
+    #[error("line {line} is not text; save the file as CSV in UTF-8")]
+    NotText { line: u64 },
     #[error("its first line has no column {0}; make it t_seconds,prompt_tokens,output_tokens[,reusable_prefix_tokens]")]
     NoColumn(&'static str),
+    #[error("its first line has the column {0} twice; rename or take out the one that does not count")]
+    TwoColumns(&'static str),
     #[error("line {line} has {got} values instead of {wanted}; give every column of the first line a value")]
     Values { line: u64, got: u64, wanted: u64 },
     #[error("line {line}: t_seconds is {value:?}; give a finite number of seconds")]
@@ -44,7 +49,7 @@ enum Problem {
     NoTokens { line: u64, column: &'static str },
     #[error("line {line}: reusable_prefix_tokens is {prefix}, but the prompt has only {prompt} tokens; check which column is which")]
     Prefix { line: u64, prefix: u32, prompt: u32 },
-    #[error("it spans {0:.0} days; give t_seconds in seconds, for a year at most")]
+    #[error("it spans {} days; give t_seconds in seconds, for a year at most", Amount(.0.round()))]
     Span(f64),
     #[error("it has no requests; give at least one line after the first")]
     Empty,
@@ -104,6 +109,9 @@ fn rows(csv: impl Read) -> Result<Vec<Request>, Problem> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(csv);
     let header = reader.headers().map_err(problem)?.clone();
     let column = |name: &'static str| header.iter().position(|column| column == name);
+    if let Some(twice) = COLUMNS.into_iter().find(|name| header.iter().filter(|column| column == name).count() > 1) {
+        return Err(Problem::TwoColumns(twice));
+    }
     let [time, prompt, output] = [COLUMNS[0], COLUMNS[1], COLUMNS[2]].map(|name| column(name).ok_or(Problem::NoColumn(name)));
     let (time, prompt, output, prefix) = (time?, prompt?, output?, column(COLUMNS[3]));
 
@@ -138,6 +146,7 @@ fn problem(error: csv::Error) -> Problem {
         ErrorKind::UnequalLengths { pos, expected_len, len } => {
             Problem::Values { line: pos.as_ref().map_or(0, csv::Position::line), got: *len, wanted: *expected_len }
         }
+        ErrorKind::Utf8 { pos, .. } => Problem::NotText { line: pos.as_ref().map_or(1, csv::Position::line) },
         _ => Problem::Unreadable(error.to_string()),
     }
 }
@@ -179,6 +188,8 @@ mod tests {
             ("", "no column t_seconds; make it t_seconds,prompt_tokens"),
             ("t_seconds,prompt_tokens\n1,2\n", "no column output_tokens"),
             ("0,20,3\n1,20,3\n", "no column t_seconds"),
+            ("t_seconds,prompt_tokens,output_tokens,prompt_tokens\n0,1,1,2\n", "has the column prompt_tokens twice"),
+            (&format!("{header}0,1,1,0\n1e300,1,1,0\n"), "e295 days; give t_seconds in seconds"),
             (header, "it has no requests"),
             (&format!("{header}0,1,1,0\n1,2,3\n"), "line 3 has 3 values instead of 4"),
             (&format!("{header}NaN,1,1,0\n"), "line 2: t_seconds is \"NaN\""),
@@ -202,6 +213,6 @@ mod tests {
     #[test]
     fn what_is_not_text_is_refused_with_its_line() {
         let error = Trace::read("t", &b"t_seconds,prompt_tokens,output_tokens\n0,\xff,1\n"[..]).unwrap_err().to_string();
-        assert!(error.contains("line: 2") || error.contains("line 2"), "{error}");
+        assert!(error.contains("line 2 is not text; save the file as CSV in UTF-8"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! The parts of a notation.
 
+use crate::workload::amount::Amount;
 use crate::workload::{LONGEST, MOST_REQUESTS, MOST_TOKENS};
 
 /// What stands behind the colon: values with a key, and values without one.
@@ -92,7 +93,7 @@ fn time(key: &str, text: &str) -> Result<f64, String> {
 }
 
 fn checked(key: &str, value: f64, least: f64, most: f64) -> Result<f64, String> {
-    if (least..=most).contains(&value) { Ok(value) } else { Err(format!("{key} must be {least} to {most} and is {value}")) }
+    if (least..=most).contains(&value) { Ok(value) } else { Err(format!("{key} must be {least} to {most} and is {}", Amount(value))) }
 }
 
 pub(super) fn whole(key: &str, value: f64) -> Result<u32, String> {
