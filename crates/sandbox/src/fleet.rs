@@ -142,7 +142,8 @@ impl Fleet {
     /// # Errors
     /// The listener fails.
     pub async fn serve_router(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
-        serve::page(listener, move || self.router_page(), shutdown).await
+        let sandbox = self.0.sandbox.clone();
+        serve::page(&sandbox, listener, Arc::new(move || self.router_page()), shutdown)?.await
     }
 
     /// Whether the pod is one of its own.
@@ -157,7 +158,7 @@ impl Fleet {
         let mut replicas = self.up_to_date();
         if !replicas.has(uid) && pod.terminating.is_none() {
             let (fleet, owned) = (Arc::downgrade(&self.0), uid.to_owned());
-            match serve::page_on_loopback(move || Self(fleet.upgrade()?).pod_page(&owned)) {
+            match serve::page_on_loopback(&self.0.sandbox, Arc::new(move || Self(fleet.upgrade()?).pod_page(&owned))) {
                 Ok(served) => replicas.add(uid, served),
                 Err(error) => {
                     tracing::warn!(pod = pod.name(), %error, "No port for the metrics of a pod; trying again");

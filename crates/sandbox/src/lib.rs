@@ -10,7 +10,8 @@
 //!
 //! `LLMScaler` by its definition (defaults, pruning, schema, CEL rules, printer columns), Deployments, ReplicaSets and StatefulSets
 //! with `status` and `scale`, pods, services, endpoint slices, events of both groups, leases, namespaces, nodes, secrets, config maps,
-//! service accounts, autoscalers, definitions, and access reviews, which allow everything. Reads with resource versions, pages,
+//! service accounts, autoscalers, definitions, and access reviews, which allow everything; through `proxy`, the pages of simulated
+//! replicas and of their endpoint pickers, and nothing else. Reads with resource versions, pages,
 //! label and field selectors, tables and metadata; watches with bookmarks, streaming lists and 410; merge, JSON and strategic
 //! patches; server-side apply with owners and conflicts.
 //!
@@ -53,6 +54,7 @@ mod journal;
 mod managed;
 mod object;
 mod patch;
+mod proxy;
 mod quota;
 mod read;
 mod refusal;

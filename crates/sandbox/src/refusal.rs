@@ -147,6 +147,10 @@ impl Refusal {
         Self::new(403, "Forbidden", why)
     }
 
+    pub(crate) fn unavailable(why: &str) -> Self {
+        Self::new(503, "ServiceUnavailable", why)
+    }
+
     pub(crate) fn over_quota(resource: &Resource, name: &str, why: &str) -> Self {
         Self::forbidden(why).about(resource, name)
     }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::api::{Answer, Api};
 use crate::faults::{Fault, Faults};
 use crate::journal::{Call, Change};
+use crate::proxy::{Pages, Proxied};
 use crate::refusal::Refusal;
 use crate::request::{Ask, Request, Verb};
 use crate::watch::Watch;
@@ -40,6 +41,7 @@ struct Shared {
     cut: watch::Sender<u64>,
     faults: Faults,
     calls: Mutex<VecDeque<Call>>,
+    pages: Pages,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -69,6 +71,7 @@ impl Sandbox {
             cut: watch::Sender::new(0),
             faults: Faults::default(),
             calls: Mutex::default(),
+            pages: Pages::default(),
             clock: Box::new(clock),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -124,8 +127,16 @@ impl Sandbox {
         result
     }
 
+    /// The pages that are served on loopback.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.shared.pages
+    }
+
     /// Answers a request, or lets it go wrong.
     pub(crate) async fn handle(&self, mut request: Request) -> Response<Body> {
+        if let Some(asked) = Proxied::of(&request.path) {
+            return self.proxied(asked, &request);
+        }
         let ask = request.ask().and_then(Result::ok);
         let fault = ask.as_ref().and_then(|ask| self.shared.faults.take(ask, request.agent()));
         let mut cut_after = None;
@@ -184,6 +195,11 @@ impl Sandbox {
         let (newest, oldest) = self.with(|api, _| (api.store.version(), api.store.oldest()));
         request.set_param("resourceVersion", newest.saturating_sub(behind).max(oldest).to_string());
         request.set_param("resourceVersionMatch", "Exact".to_owned());
+    }
+
+    /// Answers a request that is about no object.
+    pub(crate) fn answer_with(&self, answer: Answer, request: &Request) -> Response<Body> {
+        self.response(None, request, answer, self.version(), None)
     }
 
     fn response(&self, ask: Option<&Ask>, request: &Request, answer: Answer, before: u64, cut_after: Option<Duration>) -> Response<Body> {

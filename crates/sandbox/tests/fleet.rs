@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use llmscaler_engine::{Profile, Reading, Time};
@@ -22,6 +22,7 @@ use llmscaler_signals::{Promised as Limits, Scrape, TRAFFIC_SIGNALS};
 use llmscaler_simulator::scenario::FleetSettings;
 use llmscaler_simulator::{Promised, Request};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 /// A sandbox whose time the test moves, with one fleet.
 struct World {
@@ -244,4 +245,53 @@ async fn pages_are_served_where_the_pods_say_and_nothing_is_told_in_an_outage() 
     assert_eq!(world.fleet.router_page(), None);
     world.fleet.tell(true);
     assert!(ask().await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn pages_can_be_read_through_the_api_and_nothing_else_of_this_machine() {
+    let mut world = World::new(1, FleetSettings::default()).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let router = listener.local_addr().unwrap().port();
+    let shutdown = CancellationToken::new();
+    tokio::spawn(world.fleet.clone().serve_router(listener, shutdown.clone()));
+    let services = Api::<Service>::default_namespaced(world.client.clone());
+    services.create(&PostParams::default(), &serde_json::from_value(world.fleet.service(router)).unwrap()).await.unwrap();
+    world.pass(1);
+    let pod = world.pods().await.remove(0);
+    let (name, port) = (pod.name_any(), pod.spec.unwrap().containers[0].ports.as_ref().unwrap()[0].container_port);
+    let client = world.client.clone();
+    let read = async |place: &str| {
+        let request = axum::http::Request::get(format!("/api/v1/namespaces/default/{place}")).body(vec![]).unwrap();
+        client.request_text(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => status.code,
+            error => panic!("{error}"),
+        })
+    };
+    for place in [format!("http:{name}:{port}"), format!("{name}:{port}"), format!("{name}:metrics"), name.clone()] {
+        assert!(read(&format!("pods/{place}/proxy/metrics")).await.unwrap().contains("vllm:num_requests_running"), "{place}");
+    }
+    for place in [format!("http:chat-epp:{router}"), "chat-epp".to_owned()] {
+        assert!(read(&format!("services/{place}/proxy/metrics")).await.unwrap().contains("llm_d_epp_ready_endpoints"), "{place}");
+    }
+    for (place, code) in [
+        (format!("pods/{name}:{router}/proxy/metrics"), 503),
+        (format!("pods/{name}:{port}/proxy/other"), 404),
+        ("pods/nobody/proxy/metrics".to_owned(), 404),
+    ] {
+        assert_eq!(read(&place).await, Err(code), "{place}");
+    }
+    // A page that another process serves is not for the API to give away.
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = other.local_addr().unwrap().port();
+    let service = json!({"metadata": {"name": "other"},
+        "spec": {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": port}]}});
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    assert_eq!(read("services/other/proxy/metrics").await, Err(503));
+    world.fleet.tell(false);
+    assert_eq!(read("services/chat-epp/proxy/metrics").await, Err(503));
+    world.fleet.tell(true);
+    shutdown.cancel();
+    while read("services/chat-epp/proxy/metrics").await.is_ok() {
+        tokio::task::yield_now().await;
+    }
 }
