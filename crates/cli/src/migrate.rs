@@ -8,6 +8,7 @@ mod hpa;
 mod input;
 mod keda;
 mod ledger;
+mod name;
 mod outcome;
 mod plan;
 mod print;
@@ -89,6 +90,8 @@ pub fn run(arguments: &MigrateArguments, out: &mut impl Write) -> Result<(), Fai
     };
     let invalid = |invalid| Failure::Invalid { file: source.clone(), invalid };
     if !arguments.from_cluster && input.objects.is_empty() {
+        // What there is instead.
+        print::report(&mut io::stderr().lock(), &[], &input.notes, &[], columns()).map_err(Failure::Output)?;
         return Err(invalid(input::nothing()));
     }
     let found_none = input.objects.is_empty();
@@ -118,7 +121,9 @@ fn migrate(input: Input, arguments: &MigrateArguments) -> Result<(Vec<Outcome>, 
         outcomes.push(one(*kind, value, arguments, &known).map_err(|invalid| placed(value, invalid))?);
     }
     outcomes.extend(known.into_iter().map(Authentication::close));
-    Ok((outcomes, input.notes))
+    let mut notes = input.notes;
+    notes.extend(name::tell_apart(&mut outcomes));
+    Ok((outcomes, notes))
 }
 
 fn one(kind: Kind, value: &Value, arguments: &MigrateArguments, known: &[Authentication]) -> Result<Outcome, Invalid> {
@@ -139,18 +144,17 @@ fn one(kind: Kind, value: &Value, arguments: &MigrateArguments, known: &[Authent
 /// A fault with the object that it is in.
 fn placed(object: &Value, invalid: Invalid) -> Invalid {
     let kind = object["kind"].as_str().unwrap_or_default();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Invalid { field: format!("{kind} {name}: {}", invalid.field), message: invalid.message }
+    let name = object["metadata"]["name"].as_str().map_or_else(String::new, |name| format!(" {name}"));
+    Invalid { field: format!("{kind}{name}: {}", invalid.field), message: invalid.message }
 }
 
-/// Objects of which only one may become a scaler: those of one target, and those of one name.
+/// Objects of one target, of which only one may become a scaler.
 fn rivals(outcomes: &[Outcome]) -> Vec<String> {
     let mut of_target: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for outcome in outcomes {
         if let Some(Ok(draft)) = &outcome.scaler {
             let (target, namespace) = (&draft.spec.target_ref, draft.metadata.namespace.as_deref().unwrap_or_default());
             of_target.entry(format!("{} {namespace}/{}", target.kind, target.name)).or_default().push(outcome.origin.to_string());
-            of_target.entry(format!("LLMScaler {namespace}/{}", draft.metadata.name)).or_default().push(outcome.origin.to_string());
         }
     }
     let several = of_target.into_iter().filter(|(_, origins)| origins.len() > 1);

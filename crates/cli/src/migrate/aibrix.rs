@@ -36,7 +36,7 @@ pub fn pod_autoscaler(root: &Node<'_>) -> Result<Made, Invalid> {
     }
     let max = spec.need("maxReplicas")?;
     max.carried("maxReplicas");
-    let min = spec.get("minReplicas").inspect(|min| min.carried("minReplicas")).map(|min| min.int()).transpose()?.unwrap_or(1);
+    let min = spec.get("minReplicas").inspect(|min| min.carried("minReplicas")).map(|min| min.replicas(0)).transpose()?.unwrap_or(1);
     let strategy = spec.need("scalingStrategy")?;
     let metric_type = match strategy.text()?.as_str() {
         "KPA" => MetricType::AverageValue,
@@ -44,7 +44,7 @@ pub fn pod_autoscaler(root: &Node<'_>) -> Result<Made, Invalid> {
         _ => return Err(strategy.invalid("must be HPA, KPA or APA")),
     };
     strategy.carried("metrics[].metricType");
-    let mut made = Spec::new(target, (min, max.int()?), tuned(root)?);
+    let mut made = Spec::new(target, (min, max.replicas(1)?), tuned(root)?);
     made.metric_provider = Some(MetricProvider::Scrape);
     made.preset = Some(Preset { name: PresetName::Vllm, match_labels: std::collections::BTreeMap::new() });
     for node in spec.get("metricsSources").map(|list| list.items()).unwrap_or_default() {

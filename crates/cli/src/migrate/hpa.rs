@@ -18,9 +18,13 @@ pub fn autoscaler(root: &Node<'_>, server: Option<&str>, namespace: Option<&str>
     let target = target(&spec)?;
     let max = spec.need("maxReplicas")?;
     max.carried("maxReplicas");
-    let min = spec.get("minReplicas").inspect(|min| min.carried("minReplicas")).map(|min| min.int()).transpose()?.unwrap_or(1);
+    let min = spec.get("minReplicas").inspect(|min| min.carried("minReplicas")).map(|min| min.replicas(0)).transpose()?.unwrap_or(1);
+    let bounds = (min, max.replicas(1)?);
+    if bounds.0 > bounds.1 {
+        return Err(max.invalid(&format!("must not be below minReplicas, and is {} where that is {min}", bounds.1)));
+    }
     let behavior_node = spec.get("behavior");
-    let mut made = Spec::new(target, (min, max.int()?), behavior(behavior_node.as_ref(), true)?);
+    let mut made = Spec::new(target, bounds, behavior(behavior_node.as_ref(), true)?);
     let Some(metrics) = spec.get("metrics") else { return Ok(Made::none(format!("without metrics it scales on CPU, {NOT_CPU}"))) };
     for node in metrics.items() {
         let made_of_it = metric(&node, made.metrics.len(), namespace)?;
@@ -67,10 +71,11 @@ fn metric(node: &Node<'_>, index: usize, namespace: Option<&str>) -> Result<Opti
             node.lost("a metric is one number for the fleet: write a query of the mean over the pods, with metricType: Value");
             return Ok(None);
         }
-        _ => {
+        "Resource" | "ContainerResource" => {
             node.lost(format!("it is the use of a resource, {NOT_CPU}"));
             return Ok(None);
         }
+        _ => return Err(kind.invalid("must be External, Object, Pods, Resource or ContainerResource")),
     };
     let metric = source.need("metric")?;
     let name = metric.need("name")?;

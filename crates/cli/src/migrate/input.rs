@@ -12,7 +12,7 @@ use llmscaler_operator::diagnose::within;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::decide::yaml_documents;
+use crate::decide::{text, yaml_documents};
 use crate::failure::Failure;
 
 /// What kind of object it is, as far as migration knows.
@@ -58,9 +58,22 @@ impl Input {
             return;
         }
         let name = text("/metadata/name");
-        let known = KINDS.iter().find(|(_, group, versions, known, _)| {
-            *known == kind && version.split_once('/').is_some_and(|(given, version)| given == *group && versions.contains(&version))
-        });
+        let (group, number) = version.split_once('/').unwrap_or_default();
+        let of_kind = KINDS.iter().find(|(_, known_group, _, known, _)| *known == kind && *known_group == group);
+        let known = of_kind.filter(|(_, _, versions, ..)| versions.contains(&number));
+        if let (None, Some((_, _, versions, _, plural))) = (known, of_kind) {
+            // As kubectl asks for an object in a version; an HPA has a short name.
+            let plural = if kind == "HorizontalPodAutoscaler" { "hpa" } else { plural };
+            let resource = format!("{plural}.{}.{group}", versions.first().copied().unwrap_or_default());
+            let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+            let flag = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+            self.notes.push(format!(
+                "{kind} {name} of {version} is passed over, since of its versions {} can be migrated: give what kubectl get {resource} \
+                 {name}{flag} -o yaml prints",
+                versions.join(" and ")
+            ));
+            return;
+        }
         match (known, generator(&object)) {
             (Some((Kind::HorizontalPodAutoscaler, ..)), Some(owner)) => {
                 self.notes.push(format!("{kind} {name} is made by {owner}, which stands for it, so it is passed over"));
@@ -87,8 +100,8 @@ pub fn files(files: &[PathBuf]) -> Result<Input, Failure> {
     let mut input = Input::default();
     for file in files {
         let named = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
-        let text = read(file).map_err(|cause| Failure::Unreadable { file: named.clone(), cause })?;
-        let documents = yaml_documents(&text).map_err(|invalid| Failure::Invalid { file: named, invalid })?;
+        let bytes = read(file).map_err(|cause| Failure::Unreadable { file: named.clone(), cause })?;
+        let documents = text(bytes).and_then(|text| yaml_documents(&text)).map_err(|invalid| Failure::Invalid { file: named, invalid })?;
         documents.into_iter().filter(|document| !document.is_null()).for_each(|document| input.add(document));
     }
     Ok(input)
@@ -98,12 +111,12 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-fn read(file: &Path) -> io::Result<String> {
+fn read(file: &Path) -> io::Result<Vec<u8>> {
     if is_stdin(file) {
-        let mut text = String::new();
-        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
     } else {
-        std::fs::read_to_string(file)
+        std::fs::read(file)
     }
 }
 
@@ -190,6 +203,19 @@ mod tests {
         );
         let everywhere = cluster(&Cluster { client, namespace: None }).await.unwrap();
         assert_eq!(everywhere.objects.len(), 2);
+    }
+
+    #[test]
+    fn another_version_of_a_known_kind_is_told_how_to_get_the_right_one() {
+        for (version, kind, command) in [
+            ("autoscaling/v1", "HorizontalPodAutoscaler", "kubectl get hpa.v2.autoscaling web -n serving -o yaml"),
+            ("keda.sh/v1", "ScaledObject", "kubectl get scaledobjects.v1alpha1.keda.sh web -n serving -o yaml"),
+        ] {
+            let mut input = Input::default();
+            input.add(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "serving"}}));
+            let [note] = input.notes.as_slice() else { panic!("{input:?}") };
+            assert!(note.starts_with(&format!("{kind} web of {version} is passed over")) && note.contains(command), "{note}");
+        }
     }
 
     #[test]

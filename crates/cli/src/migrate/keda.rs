@@ -94,14 +94,14 @@ fn triggers<'a>(spec: &Node<'a>, namespace: Option<&str>, known: &[Authenticatio
 }
 
 fn bounds(spec: &Node<'_>) -> Result<(i32, i32), Invalid> {
-    let read = |name: &str, to: &str, default: i32| match spec.get(name) {
+    let read = |name: &str, to: &str, default: i32, least: i32| match spec.get(name) {
         Some(field) => {
             field.carried(to);
-            field.int()
+            field.replicas(least)
         }
         None => Ok(default),
     };
-    let bounds = (read("minReplicaCount", "minReplicas", 0)?, read("maxReplicaCount", "maxReplicas", MAX)?);
+    let bounds = (read("minReplicaCount", "minReplicas", 0, 0)?, read("maxReplicaCount", "maxReplicas", MAX, 1)?);
     if let Some(idle) = spec.get("idleReplicaCount") {
         idle.lost(format!(
             "the fleet stays at {} when idle: there is one minimum. For zero when idle set minReplicas: 0 and idle.cooldownSeconds; the \

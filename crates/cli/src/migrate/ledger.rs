@@ -164,6 +164,12 @@ impl<'a> Node<'a> {
         number.ok_or_else(|| self.invalid("must be a whole number"))
     }
 
+    /// A number of replicas, at least `least`.
+    pub fn replicas(&self, least: i32) -> Result<i32, Invalid> {
+        let number = self.int()?;
+        if number < least { Err(self.invalid(&format!("must be at least {least}, and is {number}"))) } else { Ok(number) }
+    }
+
     /// A truth value, as Go reads it from a text where it is one.
     pub fn truth(&self) -> Result<bool, Invalid> {
         match self.text()?.as_str() {

@@ -21,6 +21,13 @@ pub struct Origin {
     pub name: String,
 }
 
+impl Origin {
+    /// The kind as kubectl takes it.
+    pub fn short_kind(&self) -> String {
+        if self.kind == "HorizontalPodAutoscaler" { "hpa".to_owned() } else { self.kind.to_lowercase() }
+    }
+}
+
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.namespace {
@@ -68,6 +75,11 @@ impl Made {
 }
 
 impl Outcome {
+    /// What the scaler is called.
+    pub fn scaler_name(&self) -> &str {
+        if let Some(Ok(draft)) = &self.scaler { &draft.metadata.name } else { &self.origin.name }
+    }
+
     /// Closes the books of an object, whose scaler writes in this way.
     pub fn new(origin: Origin, root: &Node<'_>, ledger: &Ledger, made: Made, actuation: Actuation) -> Self {
         let metadata = Metadata { name: origin.name.clone(), namespace: origin.namespace.clone() };

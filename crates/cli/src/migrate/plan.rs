@@ -20,15 +20,15 @@ pub fn plan(outcomes: &[Outcome]) -> Vec<Step> {
     if made.is_empty() {
         return vec![];
     }
-    let each = |command: &dyn Fn(&Origin) -> String| {
-        let mut commands: Vec<String> = made.iter().map(|outcome| command(&outcome.origin)).collect();
+    let each = |command: &dyn Fn(&Outcome, &Origin) -> String| {
+        let mut commands: Vec<String> = made.iter().map(|outcome| command(outcome, &outcome.origin)).collect();
         commands.dedup();
         commands
     };
     let mut steps = vec![
         step(
             "Keep what there is, to be able to go back.",
-            each(&|origin| format!("kubectl get {} -o yaml > {}", object(origin), file(origin))),
+            each(&|_, origin| format!("kubectl get {} -o yaml > {}", object(origin), file(origin))),
         ),
         step(
             "Save the scalers that are printed here as scalers.yaml and apply them. They only recommend, so the old autoscaler goes on \
@@ -39,9 +39,9 @@ pub fn plan(outcomes: &[Outcome]) -> Vec<Step> {
             "Compare for a day, and through a peak: DesiredReplicas is what the scaler would do, beside the REPLICAS of the HPA. doctor \
              asks every query.",
             [
-                each(&|origin| format!("kubectl get llmscalers,hpa{}", flag(origin))),
-                each(&|origin| format!("llmscaler explain {}{}", origin.name, flag(origin))),
-                each(&|origin| format!("llmscaler doctor{}", flag(origin))),
+                each(&|_, origin| format!("kubectl get llmscalers,hpa{}", flag(origin))),
+                each(&|outcome, origin| format!("llmscaler explain {}{}", outcome.scaler_name(), flag(origin))),
+                each(&|_, origin| format!("llmscaler doctor{}", flag(origin))),
             ]
             .concat(),
         ),
@@ -54,14 +54,14 @@ pub fn plan(outcomes: &[Outcome]) -> Vec<Step> {
     steps.extend(made.iter().map(|outcome| take_over(outcome)));
     steps.push(step(
         "See it work: one change of size up and one down.",
-        each(&|origin| format!("kubectl get events{} --field-selector involvedObject.kind=LLMScaler", flag(origin))),
+        each(&|_, origin| format!("kubectl get events{} --field-selector involvedObject.kind=LLMScaler", flag(origin))),
     ));
     let paused: Vec<&&Outcome> = made.iter().filter(|outcome| outcome.origin.kind == "ScaledObject").collect();
     if !paused.is_empty() {
         let deletes = paused.iter().flat_map(|outcome| delete(outcome)).collect();
         steps.push(step("Only then delete the ScaledObject. The target keeps its size.", deletes));
     }
-    let back = made.iter().flat_map(|outcome| back(&outcome.origin)).collect();
+    let back = made.iter().flat_map(|outcome| back(outcome)).collect();
     steps.push(step("To go back: let the scaler only recommend, then give the target back to its old owner.", back));
     steps
 }
@@ -73,7 +73,7 @@ fn step(why: &str, commands: Vec<String>) -> Step {
 /// The step in which the owner changes. The target keeps its size in between, and has never two owners.
 fn take_over(outcome: &Outcome) -> Step {
     let origin = &outcome.origin;
-    let auto = mode(origin, "Auto");
+    let auto = mode(outcome, "Auto");
     match origin.kind.as_str() {
         "ScaledObject" => {
             let hpa = outcome.generated_hpa.as_deref().unwrap_or_default();
@@ -111,26 +111,28 @@ fn delete(outcome: &Outcome) -> Vec<String> {
     restores(outcome).then_some(keep).into_iter().chain([format!("kubectl delete {object}")]).collect()
 }
 
-fn back(origin: &Origin) -> Vec<String> {
+fn back(outcome: &Outcome) -> Vec<String> {
+    let origin = &outcome.origin;
     let restore = format!("kubectl apply -f {}", file(origin));
     if origin.kind == "ScaledObject" {
         let unpause = format!("kubectl annotate {} autoscaling.keda.sh/paused-", object(origin));
-        return vec![mode(origin, "Recommend"), format!("{unpause}    # or, once it is deleted: {restore}")];
+        return vec![mode(outcome, "Recommend"), format!("{unpause}    # or, once it is deleted: {restore}")];
     }
-    vec![mode(origin, "Recommend"), restore]
+    vec![mode(outcome, "Recommend"), restore]
 }
 
-fn mode(origin: &Origin, mode: &str) -> String {
-    format!(r#"kubectl patch llmscaler/{}{} --type merge -p '{{"spec":{{"mode":"{mode}"}}}}'"#, origin.name, flag(origin))
+fn mode(outcome: &Outcome, mode: &str) -> String {
+    let (name, flag) = (outcome.scaler_name(), flag(&outcome.origin));
+    format!(r#"kubectl patch llmscaler/{name}{flag} --type merge -p '{{"spec":{{"mode":"{mode}"}}}}'"#)
 }
 
 fn object(origin: &Origin) -> String {
-    let kind = if origin.kind == "HorizontalPodAutoscaler" { "hpa".to_owned() } else { origin.kind.to_lowercase() };
-    format!("{kind}/{}{}", origin.name, flag(origin))
+    format!("{}/{}{}", origin.short_kind(), origin.name, flag(origin))
 }
 
 fn file(origin: &Origin) -> String {
-    format!("{}.{}.yaml", origin.name, origin.kind.to_lowercase())
+    let namespace = origin.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}."));
+    format!("{namespace}{}.{}.yaml", origin.name, origin.kind.to_lowercase())
 }
 
 fn flag(origin: &Origin) -> String {

@@ -28,14 +28,14 @@ pub fn variant(root: &Node<'_>, server: Option<&str>) -> Result<Made, Invalid> {
         return Ok(Made::none("it names no scaleTargetRef: add the Deployment that it stands for"));
     }
     let target = target(&spec)?;
-    let bound = |name: &str, default: i32| match spec.get(name) {
+    let bound = |name: &str, default: i32, least: i32| match spec.get(name) {
         Some(field) => {
             field.carried(name);
-            field.int()
+            field.replicas(least)
         }
         None => Ok(default),
     };
-    let bounds = (bound("minReplicas", BOUNDS.0)?, bound("maxReplicas", BOUNDS.1)?);
+    let bounds = (bound("minReplicas", BOUNDS.0, 0)?, bound("maxReplicas", BOUNDS.1, 1)?);
     let mut made = Spec::new(target, bounds, behavior(None, true)?);
     let model = spec.need("modelID")?;
     let mut match_labels = BTreeMap::new();

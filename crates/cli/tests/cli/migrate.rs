@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::pages::{read, root};
-use crate::running::{decide, run, texts};
+use crate::running::{decide, merged, run, texts};
 
 fn input(name: &str) -> String {
     read(&root().join("crates/cli/tests/cli/migrate").join(name))
@@ -286,6 +286,27 @@ fn two_scalers_of_one_target_are_pointed_out() {
 }
 
 #[test]
+fn scalers_of_one_name_are_told_apart() {
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "chat", "namespace": "serving"},
+        "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "other"}, "maxReplicas": 2, "metrics": [
+            {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"}}}]}});
+    let elsewhere = changed("dual.yaml", &[("/metadata/namespace", json!("elsewhere"))]);
+    let stream = format!("{}\n---\n{hpa}\n---\n{}\n---\n{elsewhere}", input("dual.yaml"), input("dual.yaml"));
+    let (report, _) = migrated(&stream, &["--server-address", "http://prometheus:9090"]);
+    let names: Vec<&str> =
+        report["scalers"].as_array().unwrap().iter().map(|scaler| scaler["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["chat", "chat-hpa", "chat-scaledobject", "chat"]);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("the scaler of HorizontalPodAutoscaler serving/chat is called chat-hpa"), "{notes}");
+    let plan = report["plan"].to_string();
+    for command in ["llmscaler explain chat-hpa -n serving", "patch llmscaler/chat-hpa -n serving", "delete hpa/chat -n serving"] {
+        assert!(plan.contains(command), "{command}: {plan}");
+    }
+    // Nor does one object overwrite what is kept of another.
+    assert!(plan.contains("> serving.chat.scaledobject.yaml") && plan.contains("> elsewhere.chat.scaledobject.yaml"), "{plan}");
+}
+
+#[test]
 fn the_hand_over_waits_for_the_generated_hpa_to_go() {
     let (report, _) = migrated(&input("dual.yaml"), &[]);
     let plan = report["plan"].to_string();
@@ -372,6 +393,13 @@ fn text_is_for_kubectl_and_the_report_beside_it() {
     assert!(errors.contains("behaves differently") && errors.contains("Hand-over"), "{errors}");
 }
 
+/// An HPA of a Deployment, of at most 9 replicas unless its spec has something else.
+fn hpa(spec: Value) -> String {
+    let base = json!({"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 9});
+    json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}, "spec": merged(base, spec)})
+        .to_string()
+}
+
 #[test]
 fn faults_are_told_with_their_place() {
     for (text, code, words) in [
@@ -383,6 +411,21 @@ fn faults_are_told_with_their_place() {
             2,
             "ScaledObject chat: spec.minReplicaCount: must be a whole number",
         ),
+        (
+            "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}",
+            2,
+            "Note: HorizontalPodAutoscaler a of autoscaling/v1 is passed over",
+        ),
+        (
+            "apiVersion: keda.sh/v1alpha1\nkind: ScaledObjct\nmetadata: {name: a}",
+            2,
+            "Note: ScaledObjct a of keda.sh/v1alpha1 is no autoscaler",
+        ),
+        ("apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nspec: {}", 2, "ScaledObject: metadata: is required"),
+        (&changed("dual.yaml", &[("/spec/minReplicaCount", json!(-1))]), 2, "spec.minReplicaCount: must be at least 0, and is -1"),
+        (&hpa(json!({"maxReplicas": -4, "minReplicas": 0})), 2, "spec.maxReplicas: must be at least 1, and is -4"),
+        (&hpa(json!({"maxReplicas": 2, "minReplicas": 3})), 2, "spec.maxReplicas: must not be below minReplicas, and is 2 where that is 3"),
+        (&hpa(json!({"metrics": [{"type": "Foo"}]})), 2, "spec.metrics[0].type: must be External, Object, Pods, Resource or"),
         (&changed("dual.yaml", &[("/spec/scaleTargetRef", Value::Null)]), 2, "spec.scaleTargetRef: is required"),
         (&changed("dual.yaml", &[("/spec/minReplicaCount", json!(9))]), 3, "minReplicas must not be above maxReplicas"),
     ] {
