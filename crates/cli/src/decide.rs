@@ -55,10 +55,7 @@ struct Refusal<'a> {
 
 /// Decides at each tick of the document and prints the answers.
 pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Failure> {
-    let bytes = read(&arguments.file)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Invalid { field: String::new(), message: "the document is not UTF-8 text; save it as UTF-8".to_owned() });
-    match text.and_then(|text| document::parse(&text)) {
+    match text(read(&arguments.file)?).and_then(|text| document::parse(&text)) {
         Ok(document) => answer(document, arguments.output, out).map_err(Failure::Output),
         Err(invalid) => {
             if arguments.output == Format::Json {
@@ -68,6 +65,14 @@ pub fn run(arguments: &DecideArguments, out: &mut impl Write) -> Result<(), Fail
             Err(Failure::Invalid { file: named(&arguments.file), invalid })
         }
     }
+}
+
+/// What a file says that should be YAML or JSON.
+pub fn text(bytes: Vec<u8>) -> Result<String, Invalid> {
+    String::from_utf8(bytes).map_err(|_| Invalid {
+        field: String::new(),
+        message: "the document is not UTF-8 text; write YAML or JSON and save it as UTF-8".to_owned(),
+    })
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -37,9 +37,6 @@ const PORT: u16 = 8082;
 /// How often the demo looks what is due.
 const TICK: Duration = Duration::from_millis(50);
 
-/// After so many ticks that came late by a whole sync period, that is told.
-const LATE_TICKS: u32 = 3;
-
 /// The fastest that time may go: a sync period of 15 s takes 62 ms then.
 const FASTEST: u32 = 240;
 
@@ -50,7 +47,7 @@ pub struct DemoArguments {
     #[arg(long, value_name = "NAME", default_value = scenario::USUAL, value_parser = PossibleValuesParser::new(scenario::NAMES))]
     scenario: String,
     /// How many times as fast as time it goes, 1 to 240; each scenario has its own
-    #[arg(long, value_name = "TIMES", value_parser = speed)]
+    #[arg(long, value_name = "TIMES", value_parser = speed, allow_hyphen_values = true)]
     speed: Option<NonZeroU32>,
     /// Port of the dashboard on 127.0.0.1; 8082, or any that is free, unless given
     #[arg(long, value_name = "PORT")]
@@ -59,7 +56,7 @@ pub struct DemoArguments {
     #[arg(long, value_name = "FILE")]
     scaler: Option<PathBuf>,
     /// End by itself after so long, such as 90s, 10m or 1h
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Print the scenarios, and end
     #[arg(long)]
@@ -111,7 +108,7 @@ async fn play(stage: &mut Stage, duration: Option<Duration>, out: &mut impl Writ
     };
     tokio::pin!(end);
     let mut commentary = Commentary::default();
-    let mut busy = Busy::new(stage.period());
+    let mut busy = Busy::default();
     let shutdown = stage.shutdown.clone();
     loop {
         let mut lines = vec![];
@@ -124,7 +121,7 @@ async fn play(stage: &mut Stage, duration: Option<Duration>, out: &mut impl Writ
             _ = ticks.tick() => {
                 // What was kept back is older than what is due now.
                 lines.extend(commentary.overdue(Instant::now()));
-                let due = stage.go_on().await?.into_iter().chain(busy.tick(Instant::now()).map(str::to_owned));
+                let due = stage.go_on().await?.into_iter().chain(busy.tell(stage.behind()).map(str::to_owned));
                 lines.extend(due.map(|text| Line { at: stage.own_time(), text }));
             }
             seen = seen.try_next() => if let Ok(Some(scaler)) = seen && let Some(status) = &scaler.status {
@@ -141,28 +138,17 @@ async fn play(stage: &mut Stage, duration: Option<Duration>, out: &mut impl Writ
     }
 }
 
-/// Whether the machine has time for the demo.
-#[derive(Debug)]
-struct Busy {
-    period: Duration,
-    last: Option<Instant>,
-    late: u32,
-}
+/// Whether it was told that the machine has no time for the demo.
+#[derive(Debug, Default)]
+struct Busy(bool);
 
 impl Busy {
-    /// `period` is how long the machine has for a sync period.
-    fn new(period: Duration) -> Self {
-        Self { period, last: None, late: 0 }
-    }
-
-    /// A tick has come; what is to be told of it, once.
-    fn tick(&mut self, now: Instant) -> Option<&'static str> {
-        let late = self.last.replace(now).is_some_and(|last| now.duration_since(last) > TICK + self.period);
-        self.late += u32::from(late && self.late < LATE_TICKS);
-        (late && self.late == LATE_TICKS).then(|| {
-            self.late += 1;
-            "* this machine is too busy for the speed: syncs are left out, and fleets are held meanwhile; try a lower --speed"
-        })
+    /// What is to be told, once, when the machine was behind for so many seconds of the demo's time.
+    fn tell(&mut self, behind: f64) -> Option<&'static str> {
+        let told = std::mem::replace(&mut self.0, self.0 || behind > summary::BEARABLE);
+        (self.0 && !told).then_some(
+            "* this machine is too busy for the speed: pods and syncs come late, and fewer requests are in time for that; try a lower --speed",
+        )
     }
 }
 
@@ -172,13 +158,9 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_told_of_once() {
-        let mut busy = Busy::new(Duration::from_millis(250));
-        let mut now = Instant::now();
-        let told = [50, 400, 60, 500, 290, 310, 400, 500].map(|gap| {
-            now += Duration::from_millis(gap);
-            busy.tick(now).is_some()
-        });
-        assert_eq!(told, [false, false, false, false, false, true, false, false]);
+        let mut busy = Busy::default();
+        let told = [0.0, summary::BEARABLE, 61.0, 61.0, 500.0].map(|behind| busy.tell(behind).is_some());
+        assert_eq!(told, [false, false, true, false, false]);
     }
 
     #[test]

@@ -97,12 +97,17 @@ impl<'a> Node<'a> {
 
     /// Any number, also NaN and ±Inf, which YAML writes .nan and .inf and JSON as texts.
     pub fn number(&self) -> Result<f64, Invalid> {
+        self.number_of("a plain number without quotes, leading zeros or underscores, or NaN, Inf or -Inf")
+    }
+
+    /// Any number, where only those are meant that `what` says.
+    pub fn number_of(&self, what: &str) -> Result<f64, Invalid> {
         let number = match self.value {
             Value::Number(number) => number.as_f64(),
             Value::String(text) => not_finite(text),
             _ => None,
         };
-        number.ok_or_else(|| self.expected("a plain number without quotes, leading zeros or underscores, or NaN, Inf or -Inf"))
+        number.ok_or_else(|| self.expected(what))
     }
 
     /// A moment in seconds.

@@ -89,15 +89,21 @@ fn both<T>(one: Option<Measurement>, other: Option<Measurement>, of: impl Fn(Mea
     Some(of(one?, other?))
 }
 
+/// What can be measured.
+const MEASURABLE: &str = "a finite number of at least 0, without quotes, or leave it out";
+
 fn measurement(node: &Node<'_>) -> Result<Measurement, Invalid> {
-    let number = node.number()?;
-    Measurement::new(number).ok_or_else(|| node.invalid(format!("is {number}; write a finite number of at least 0, or leave it out")))
+    let number = node.number_of(MEASURABLE)?;
+    Measurement::new(number).ok_or_else(|| node.invalid(format!("is {number}; write {MEASURABLE}")))
 }
 
 fn share(node: &Node<'_>) -> Result<Measurement, Invalid> {
     let share = measurement(node)?;
     if share.get() > 1.0 { Err(node.invalid(format!("is {share}; write a share from 0 to 1"))) } else { Ok(share) }
 }
+
+/// Where a bucket may end.
+const UPPER: &str = "the largest length in tokens, above 0, or Inf";
 
 /// `[[upper, count], …]`, in any order.
 fn buckets(node: &Node<'_>) -> Result<Vec<Bucket>, Invalid> {
@@ -107,9 +113,9 @@ fn buckets(node: &Node<'_>) -> Result<Vec<Bucket>, Invalid> {
         let [upper_node, count] = pair.as_slice() else {
             return Err(node.invalid("is no bucket; write [upper, count]: the largest length in tokens and how many arrived"));
         };
-        let upper = upper_node.number()?;
+        let upper = upper_node.number_of(UPPER)?;
         if upper.is_nan() || upper <= 0.0 {
-            return Err(upper_node.invalid(format!("is {upper}; write the largest length in tokens, above 0, or Inf")));
+            return Err(upper_node.invalid(format!("is {upper}; write {UPPER}")));
         }
         if buckets.iter().any(|bucket| bucket.upper == upper) {
             return Err(upper_node.invalid(format!("there is a bucket up to {upper} already; add the two counts")));
@@ -180,6 +186,15 @@ mod tests {
         }
         let zero = seen(json!({"lambda60": 0})).unwrap().traffic.unwrap();
         assert_eq!(zero.arrivals.over_60s, Some(Measurement::ZERO), "a rate that was read as 0 is known");
+    }
+
+    #[test]
+    fn nobody_is_told_to_write_what_is_refused_next() {
+        for given in [json!({"lambda15": "45"}), json!({"lambda15": "NaN"}), json!({"hist": [["64", 1]]})] {
+            let message = seen(given.clone()).unwrap_err().message;
+            let (_, advice) = message.split_once("; write ").unwrap();
+            assert!(!advice.contains("NaN") && !advice.contains("-Inf"), "{given}: {message}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::scenario::Scenario;
 use super::stage::NAMESPACE;
-use crate::decide::yaml;
+use crate::decide::{text, yaml};
 use crate::failure::Failure;
 
 /// A way to scale, of those that the documentation tells of.
@@ -109,14 +109,21 @@ impl Guest {
 /// Reads a user's scaler. Signals and SLOs can be told in the demo; queries cannot.
 pub(super) fn guest(file: &Path) -> Result<Guest, Failure> {
     let shown = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
-    read(&text).map_err(|invalid| Failure::Invalid { file: shown, invalid })
+    let bytes = std::fs::read(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
+    text(bytes).and_then(|text| read(&text)).map_err(|invalid| Failure::Invalid { file: shown, invalid })
 }
 
 fn read(text: &str) -> Result<Guest, Invalid> {
     let mut object = yaml(text)?;
-    let own = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("mine").to_owned();
     let invalid = |field: &str, message: &str| Invalid { field: field.to_owned(), message: message.to_owned() };
+    let own = match object.pointer("/metadata/name") {
+        None | Some(Value::Null) => "mine".to_owned(),
+        Some(Value::String(name)) if is_name(name) => name.clone(),
+        Some(other) => {
+            let message = format!("{other} cannot be the name of an object; write lower-case letters, digits and -, such as mine");
+            return Err(invalid("metadata.name", &message));
+        }
+    };
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
         return Err(invalid("spec", "there is none; give a whole LLMScaler"));
     };
@@ -138,11 +145,19 @@ fn read(text: &str) -> Result<Guest, Invalid> {
     spec.insert("metricProvider".into(), "Scrape".into());
     spec.insert("targetRef".into(), json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "mine"}));
     spec.insert("scrape".into(), json!({"port": "metrics", "eppService": {"name": "mine"}}));
-    let name = format!("my-{}", own.chars().take(40).collect::<String>());
+    let short: String = own.chars().take(40).collect();
+    let name = format!("my-{}", short.trim_end_matches(['-', '.']));
     let object = json!({"apiVersion": "autoscaling.modelsphere.dev/v1alpha1", "kind": "LLMScaler", "metadata": {"name": name},
         "spec": object["spec"]});
     parse_json(object.clone())?.parse()?;
     Ok(Guest { name, object })
+}
+
+/// Whether an object can be called so: words of lower-case letters, digits and inner hyphens, with dots between them.
+fn is_name(name: &str) -> bool {
+    let in_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(in_word) && !word.starts_with('-') && !word.ends_with('-');
+    name.len() <= 253 && name.split('.').all(is_word)
 }
 
 /// What only a Prometheus could answer, each with its place.
@@ -200,6 +215,25 @@ mod tests {
             assert!(guest.name.starts_with("my-llmscaler-"), "{}", guest.name);
             assert_eq!((&guest.object["spec"]["metricProvider"], &guest.object["spec"]["serverAddress"]), (&json!("Scrape"), &Value::Null));
         }
+    }
+
+    #[test]
+    fn a_name_that_no_object_can_have_is_refused_with_its_place() {
+        let named = |name: Value| {
+            let spec = json!({"minReplicas": 1, "maxReplicas": 3, "preset": {"name": "vLLM"}, "metrics": [{"signal": "queuedRequests", "target": "1"}]});
+            read(&json!({"metadata": {"name": name}, "spec": spec}).to_string())
+        };
+        for wrong in
+            [json!("Ünï"), json!("<script>"), json!("a b"), json!(""), json!("-a"), json!("a-"), json!("a..b"), json!("Big"), json!(5)]
+        {
+            let refused = named(wrong.clone()).unwrap_err();
+            assert!(refused.field == "metadata.name" && refused.message.starts_with(&wrong.to_string()), "{wrong}: {refused:?}");
+        }
+        for (name, called) in [(json!("qwen3.32b-a"), "my-qwen3.32b-a"), (Value::Null, "my-mine")] {
+            assert_eq!(named(name).unwrap().name, called);
+        }
+        let cut = format!("{}-{}", "a".repeat(39), "b".repeat(20));
+        assert_eq!(named(json!(cut)).unwrap().name, format!("my-{}", "a".repeat(39)), "it does not end with a hyphen");
     }
 
     #[test]

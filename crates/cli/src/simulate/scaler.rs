@@ -9,7 +9,7 @@ use llmscaler_simulator::metrics::{Quantile, Signal as Latencies, Values};
 use llmscaler_simulator::policy::{Gauge, Measure, Ours};
 
 use super::fleet::FleetArguments;
-use crate::decide::yaml;
+use crate::decide::{text, yaml};
 use crate::failure::Failure;
 
 /// Window of the quantiles that presets ask for, in seconds.
@@ -42,9 +42,13 @@ impl Simulated {
 /// The scaler of a file. Its bounds count unless the arguments have others.
 pub fn read(file: &Path, fleet: &FleetArguments) -> Result<Simulated, Failure> {
     let shown = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
+    let bytes = std::fs::read(file).map_err(|cause| Failure::Unreadable { file: shown.clone(), cause })?;
     let name = file.file_stem().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    let read = yaml(&text).and_then(parse_json).and_then(|resource| resource.parse()).and_then(|scaler| simulated(name, scaler));
+    let read = text(bytes)
+        .and_then(|text| yaml(&text))
+        .and_then(parse_json)
+        .and_then(|resource| resource.parse())
+        .and_then(|scaler| simulated(name, scaler));
     let mut simulated = read.map_err(|invalid| Failure::Invalid { file: shown, invalid })?;
     simulated.spec.bounds = fleet.bounds_or(simulated.spec.bounds);
     Ok(simulated)

@@ -81,7 +81,7 @@ fn inputs_that_make_no_sense_are_refused() {
         (json!({"lateTtft": 1}), "lateTtft", "did you mean late_ttft?"),
         (json!({"lambda60": "NaN"}), "lambda60", "write a finite number of at least 0"),
         (json!({"pi60": -1}), "pi60", "write a finite number of at least 0"),
-        (json!({"wait": "many"}), "wait", "a plain number"),
+        (json!({"wait": "many"}), "wait", "write a finite number of at least 0, without quotes"),
         (json!({"late_ttft": 2, "late_ttft_n": 1}), "late_ttft", "write a share from 0 to 1"),
         (json!({"hist": [[64]]}), "hist[0]", "write [upper, count]"),
         (json!({"t_w": -5}), "t_w", "a number of seconds, 0 or more"),
