@@ -21,7 +21,7 @@ arguments.add_argument("--port", type=int, required=True)
 arguments.add_argument("--endpoint-sync", type=float, required=True)
 arguments.add_argument("--drain", type=float, required=True)
 arguments.add_argument("--poll", type=float, required=True)
-# A server whose page was never there has no requests either: it has not started yet, or never will.
+# A server that has refused every connection has no requests either: it has not started yet, or never will.
 arguments.add_argument("--give-up", type=float, required=True)
 arguments.add_argument("--log", required=True)
 given = arguments.parse_args()
@@ -80,23 +80,23 @@ def drain():
     start = time.monotonic()
     time.sleep(given.endpoint_sync)
     end = start + given.endpoint_sync + given.drain
-    was_read, told, seen = False, None, "nothing was read"
+    only_refused, told, seen = True, None, "nothing was read"
     while (left := end - time.monotonic()) > 0:
         try:
-            page = read(min(LONGEST_READ, left))
-            was_read = True
-            total = requests(page)
+            total = requests(read(min(LONGEST_READ, left)))
+            only_refused = False
             seen = ", ".join(f"{total[name]:g} {name.rpartition('_')[2]}" for name in GAUGES)
             if not any(total.values()):
                 return f"idle after {time.monotonic() - start:.1f} s"
         except Exception as error:  # Whatever it is: unknown is taken for busy.
             seen = f"unknown: {error}"
+            only_refused = only_refused and isinstance(getattr(error, "reason", None), ConnectionRefusedError)
         if seen != told:
             log(seen)
             told = seen
         now = time.monotonic()
-        if not was_read and now - start - given.endpoint_sync >= given.give_up:
-            return f"the metrics page could not be read for {given.give_up:g} s, so nothing is served here: waiting no longer"
+        if only_refused and now - start - given.endpoint_sync >= given.give_up:
+            return f"the server has refused every connection for {given.give_up:g} s, so nothing is served here: waiting no longer"
         time.sleep(max(0, min(given.poll, end - now)))
     return f"not idle after {given.endpoint_sync + given.drain:g} s ({seen}): waiting no longer"
 

@@ -46,7 +46,7 @@ impl Hook {
         Some(Self { command, log })
     }
 
-    /// Gives up on a page that it never could read after a second, not half a minute: of two such flags the last one counts.
+    /// Gives up on a server that has refused every connection after a second, not half a minute: of two such flags the last one counts.
     fn impatient(mut self) -> Self {
         self.command.arg("--give-up=1");
         self
@@ -176,19 +176,44 @@ async fn neither_silence_nor_a_page_without_end_outlasts_the_budget() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_never_there_is_given_up_and_one_that_was_is_not() {
+async fn a_server_that_was_never_there_is_given_up() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (server, port) = engine(&page([1, 0], 0)).await;
-    let (Some(never), Some(lost)) = (Hook::new(nobody, [1, 60, 1]), Hook::new(port, [0, 4, 1])) else { return };
-    let (never, lost, ()) = tokio::join!(never.impatient().run(), lost.impatient().run(), async {
-        while server.requests().is_empty() {
-            sleep(Duration::from_millis(20)).await;
+    let Some(hook) = Hook::new(nobody, [1, 60, 1]) else { return };
+    let drained = hook.impatient().run().await;
+    drained.after(2, "refused every connection for 1 s");
+    assert!(drained.log.contains("preStop: unknown: <urlopen error [Errno 111] Connection refused>"), "{}", drained.log);
+}
+
+#[tokio::test]
+async fn a_server_that_answers_anything_or_nothing_is_not_given_up() {
+    // Too late, with an error from the first, and no longer after it was read: each may be an engine with requests.
+    let (late, late_port) = engine(&page([40, 0], 0)).await;
+    late.hang();
+    let (failing, failing_port) = engine("").await;
+    failing.answer(503, "");
+    let (lost, lost_port) = engine(&page([1, 0], 0)).await;
+    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing_port = closing.local_addr().unwrap().port();
+    std::thread::spawn(move || closing.incoming().for_each(drop));
+    let cases = [
+        (late_port, "no answer in time"),
+        (failing_port, "HTTP Error 503"),
+        (lost_port, "HTTP Error 500"),
+        (closing_port, "not idle after 4 s (unknown: "),
+    ];
+    let drains = cases.map(|(port, words)| async move { Some((Hook::new(port, [0, 4, 1])?.impatient().run().await, words)) });
+    let (drains, ()) = tokio::join!(join_all(drains), async {
+        if has_python() && Client::new(HELMS[1]).is_some() {
+            while lost.requests().is_empty() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            lost.answer(500, "");
         }
-        server.answer(500, "");
     });
-    never.after(2, "could not be read for 1 s");
-    assert!(never.log.contains("refused"), "{}", never.log);
-    lost.after(4, "not idle after 4 s (unknown: HTTP Error 500");
+    for (drained, words) in drains.into_iter().flatten() {
+        drained.after(4, "preStop: not idle after 4 s");
+        drained.after(4, words);
+    }
 }
 
 #[tokio::test]
