@@ -242,8 +242,13 @@ fn base_in_words(workload: &Workload) -> String {
     }
 }
 
-/// A value with four significant digits, as people read it.
-pub(crate) fn shown(value: Measurement) -> f64 {
+/// A value as people read it: with four significant digits, and as a power of ten where zeros would only be counted.
+pub(crate) fn shown(value: Measurement) -> String {
+    let rounded = rounded(value);
+    if rounded == 0.0 || (1e-9..1e15).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
+}
+
+fn rounded(value: Measurement) -> f64 {
     let value = value.get();
     if value == 0.0 {
         return 0.0;
@@ -281,8 +286,10 @@ mod tests {
     #[test]
     fn values_are_shown_with_four_digits() {
         for (value, text) in [(0.812_345, 0.8123), (1234.56, 1235.0), (0.0, 0.0), (1e300, 1e300), (5e-324, 5e-324)] {
-            let rounded = shown(Measurement::new(value).unwrap());
+            let rounded = rounded(Measurement::new(value).unwrap());
             assert!((rounded - text).abs() <= text * 1e-3, "{value}: {rounded}");
         }
+        let short = [1e300, 1234.56, 5e-324].map(|value| shown(Measurement::new(value).unwrap()));
+        assert!(short[1] == "1235" && short.iter().all(|text| text.len() < 24), "{short:?}");
     }
 }

@@ -44,7 +44,10 @@ impl RolloutCounts {
         } else if updated < wanted {
             Rollout::InProgress(format!("{updated} of {wanted} replicas are on the newest template"))
         } else if replicas > updated && !keeps_old {
-            Rollout::InProgress(format!("{} pods of an older template remain", replicas.minus(updated.get())))
+            Rollout::InProgress(match replicas.minus(updated.get()).get() {
+                1 => "1 pod of an older template remains".to_owned(),
+                older => format!("{older} pods of an older template remain"),
+            })
         } else {
             Rollout::Settled
         }
@@ -72,7 +75,7 @@ mod tests {
         assert_eq!(counts(2, 3, 3, 3), Rollout::Settled);
         assert!(matches!(counts(1, 3, 3, 3), Rollout::InProgress(why) if why.contains("generation 1 of 2")));
         assert!(matches!(counts(2, 3, 3, 2), Rollout::InProgress(why) if why.contains("2 of 3")));
-        assert!(matches!(counts(2, 3, 4, 3), Rollout::InProgress(why) if why.contains("1 pods of an older")));
+        assert!(matches!(counts(2, 3, 4, 3), Rollout::InProgress(why) if why.contains("1 pod of an older template remains")));
         assert_eq!(counts(3, 0, 0, 0), Rollout::Settled);
     }
 }

@@ -32,16 +32,21 @@ pub fn write(out: &mut impl Write, at: Time, decision: &Decision, sync_period: f
 }
 
 fn said(reading: &ReadingTrace) -> String {
-    let against = reading.target.map_or_else(String::new, |target| format!(" against {target}"));
+    let against = reading.target.map_or_else(String::new, |target| format!(" against {}", readable(target)));
     let asks = reading.replicas.map_or_else(String::new, |count| format!(", asks for {count}"));
     match &reading.state {
         ReadingState::Unknown(why) => format!("unknown: {why}"),
         // Its own words name the marks and the count.
         ReadingState::Value(_) if let Some(account) = &reading.account => account.clone(),
         ReadingState::Idle if let Some(account) = &reading.account => format!("idle: {account}"),
-        ReadingState::Value(value) => format!("{value}{against}{asks}"),
+        ReadingState::Value(value) => format!("{}{against}{asks}", readable(value.get())),
         ReadingState::Idle => format!("idle{asks}"),
     }
+}
+
+/// A number, as a power of ten where zeros would only be counted.
+fn readable(number: f64) -> String {
+    if number == 0.0 || (1e-9..1e15).contains(&number.abs()) { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Limited scaling, and what troubles the headroom law, is worth a line when it is so; everything else when it is not.

@@ -52,10 +52,28 @@ fn a_file_that_cannot_be_read_is_a_failure_and_not_bad_input() {
 fn a_file_that_is_not_text_is_bad_input() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), b"\xff\xfe{").unwrap();
-    let (out, errors, code) = texts(&run(&["decide", file.path().to_str().unwrap()], ""));
-    assert_eq!(code, 2);
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["field"], "");
-    assert!(errors.contains("UTF-8"), "{errors}");
+    let path = file.path().to_str().unwrap();
+    for arguments in [&["decide", path][..], &["migrate", "-f", path], &["simulate", "--scaler", path], &["demo", "--scaler", path]] {
+        let (out, errors, code) = texts(&run(arguments, ""));
+        assert_eq!(code, 2, "{arguments:?}: {errors}");
+        assert!(errors.contains("save it as UTF-8") && !errors.contains("permissions"), "{arguments:?}: {errors}");
+        assert!(out.is_empty() || serde_json::from_str::<Value>(&out).unwrap()["field"] == "", "{arguments:?}: {out}");
+    }
+}
+
+#[test]
+fn a_number_beyond_all_measure_is_short() {
+    let readings = json!({"m": {"value": 1e308}});
+    let document = json!({"scaler": scaler(json!({})), "ticks": [tick(0, 4, 4, readings)]});
+    let (out, _, code) = texts(&run(&["decide", "-o", "text", "-"], &document.to_string()));
+    assert_eq!(code, 0);
+    assert!(out.contains("1e308 against 1") && out.lines().all(|line| line.len() < 140), "{out}");
+}
+
+#[test]
+fn a_negative_length_of_time_is_told_the_range() {
+    let (_, errors, code) = texts(&run(&["demo", "--duration", "-1s"], ""));
+    assert!(code == 2 && errors.contains("write a length of time above 0"), "{errors}");
 }
 
 #[test]
