@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use llmscaler_operator::diagnose::CallError;
+use llmscaler_operator::diagnose::{CallError, within};
 use tokio::runtime::Builder;
 
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ impl ClusterArguments {
         self.all_namespaces
     }
 
-    /// Connects. Nothing is asked yet.
+    /// Connects, and makes sure that it is a Kubernetes API that answers: to another server everything would seem not to be installed.
     pub async fn connect(&self) -> Result<Cluster, Failure> {
         // Once for the process, before the first connection. It fails only when there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -59,12 +59,14 @@ impl ClusterArguments {
             Failure::Cluster(format!("no cluster to look at: {why}; name one with --kubeconfig and --context, or set KUBECONFIG"))
         })?;
         check(&config).map_err(Failure::Cluster)?;
+        let address = config.cluster_url.to_string();
         config.connect_timeout = Some(CONNECT);
         // Whoever waits at a terminal wants to see a failure, not to wait until it is over.
         config.default_retry = false;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config)
             .map_err(|error| Failure::Cluster(format!("the client for the API server cannot be built: {error}; check the kubeconfig")))?;
+        check_api(&client, &address).await?;
         Ok(Cluster { client, namespace: (!self.all_namespaces).then_some(namespace) })
     }
 
@@ -106,6 +108,22 @@ pub fn check(config: &Config) -> Result<(), String> {
     Err(format!("the server of the cluster in the kubeconfig is {address}, which is no address of an API server; write https://{host}"))
 }
 
+/// Asks for the version, which every API server tells. One that only refuses to is told of by what is asked of it next.
+async fn check_api(client: &Client, address: &str) -> Result<(), Failure> {
+    let other = |said: &str| {
+        Failure::Cluster(format!("{address} is no Kubernetes API: asked for /version, it {said}; check the server in the kubeconfig"))
+    };
+    match within(client.apiserver_version()).await {
+        // Fields that are missing are taken for empty.
+        Ok(version) if version.git_version.is_empty() => Err(other("answers with something else")),
+        Ok(_) => Ok(()),
+        Err(CallError::Api(kube::Error::Api(status))) if matches!(status.code, 401 | 403 | 429 | 500..) => Ok(()),
+        Err(CallError::Api(kube::Error::Api(status))) => Err(other(&format!("answers with {}", status.code))),
+        Err(CallError::Api(kube::Error::SerdeError(_) | kube::Error::FromUtf8(_))) => Err(other("answers with something else")),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         Self::Cluster(format!("the API server could not be asked: {error}; check the kubeconfig and what you may do there"))
@@ -120,7 +138,41 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::Router;
+    use axum::http::StatusCode;
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_is_no_kubernetes_api_is_told_from_one_that_refuses() {
+        let version = r#"{"major":"1","minor":"35","gitVersion":"v1.35.0","gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"",
+            "compiler":"","platform":""}"#;
+        let refusal = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}"#;
+        for (code, body, said) in [
+            (200, version, None),
+            (403, refusal, None),
+            (503, "try later", None),
+            (404, "404 page not found", Some("answers with 404")),
+            (405, "", Some("answers with 405")),
+            (200, "<html>It works!</html>", Some("answers with something else")),
+            (200, "{}", Some("answers with something else")),
+        ] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = format!("http://{}/", listener.local_addr().unwrap());
+            let status = StatusCode::from_u16(code).unwrap();
+            let server = tokio::spawn(async move { axum::serve(listener, Router::new().fallback(async move || (status, body))).await });
+            let mut config = Config::new(address.parse().unwrap());
+            config.default_retry = false;
+            let checked = check_api(&Client::try_from(config).unwrap(), &address).await.map_err(|failure| failure.to_string());
+            let expected = said
+                .map(|said| format!("{address} is no Kubernetes API: asked for /version, it {said}; check the server in the kubeconfig"));
+            assert_eq!(checked.err(), expected, "{code} {body}");
+            server.abort();
+        }
+    }
 
     #[test]
     fn an_address_to_which_nothing_can_be_sent_is_refused_with_one_that_would_do() {
