@@ -232,7 +232,8 @@ fn start_logging(arguments: &OperatorArguments) -> Result<(), Failure> {
 /// Cancelled by the signals that ask a process to end.
 pub fn shutdown() -> Result<CancellationToken, Failure> {
     let token = CancellationToken::new();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+    let hangup = (!hangups_are_ignored()).then(SignalKind::hangup);
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()].into_iter().chain(hangup) {
         let mut signal = signal(kind).map_err(|error| Failure::Operator(error.to_string()))?;
         let token = token.clone();
         tokio::spawn(async move {
@@ -241,6 +242,17 @@ pub fn shutdown() -> Result<CancellationToken, Failure> {
         });
     }
     Ok(token)
+}
+
+/// Whether nohup started this process. It is to go on then when its terminal is closed.
+fn hangups_are_ignored() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangups(&status))
+}
+
+/// The same, by the status of the process. Hangup is the first of the signals, which are bits of a hexadecimal number.
+fn ignores_hangups(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }
 
 #[cfg(test)]
@@ -256,6 +268,14 @@ mod tests {
         assert_eq!(directives, ["debug", "kube_client::client::builder=off", "kube_runtime::watcher=error"]);
         let asked = filter("info,kube_client::client::builder=debug");
         assert!(asked.contains("builder=debug") && !asked.contains("builder=off"), "{asked}");
+    }
+
+    #[test]
+    fn what_nohup_started_is_known_by_the_signals_that_it_ignores() {
+        let status =
+            |ignored: &str| format!("Name:\tllmscaler\nSigBlk:\t0000000000000001\nSigIgn:\t{ignored}\nSigCgt:\t0000000000000001\n");
+        assert!(ignores_hangups(&status("0000000000001001")));
+        assert!(!ignores_hangups(&status("0000000000001000")) && !ignores_hangups("Name:\tllmscaler\n"));
     }
 
     #[test]
