@@ -145,8 +145,9 @@ struct Busy(bool);
 impl Busy {
     /// What is to be told, once, when the machine was behind for so many seconds of the demo's time.
     fn tell(&mut self, behind: f64) -> Option<&'static str> {
-        let told = std::mem::replace(&mut self.0, self.0 || behind > summary::BEARABLE);
-        (self.0 && !told).then_some(
+        let news = !self.0 && behind > summary::BEARABLE;
+        self.0 |= news;
+        news.then_some(
             "* this machine is too busy for the speed: pods and syncs come late, and fewer requests are in time for that; try a lower --speed",
         )
     }

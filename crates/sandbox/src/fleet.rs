@@ -18,6 +18,7 @@
 mod books;
 mod cluster;
 mod epp;
+mod lag;
 mod objects;
 mod page;
 mod replicas;
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::books::Books;
 pub use self::cluster::Fleets;
+pub use self::lag::Lag;
 use self::replicas::Replicas;
 use crate::controllers::{PodView, Stage};
 use crate::sandbox::Sandbox;

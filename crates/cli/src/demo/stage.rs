@@ -17,7 +17,7 @@ use llmscaler_api::LLMScaler;
 use llmscaler_engine::{Profile, Time};
 use llmscaler_operator::dashboard::{Dashboard, History};
 use llmscaler_operator::{Clock, Options, RunError};
-use llmscaler_sandbox::fleet::{Books, Fleet, Fleets, Plan};
+use llmscaler_sandbox::fleet::{Books, Fleet, Fleets, Lag, Plan};
 use llmscaler_sandbox::{Sandbox, kubeconfig};
 use llmscaler_simulator::scenario::{FleetSettings, Warmup};
 use serde::de::DeserializeOwned;
@@ -37,6 +37,9 @@ use crate::failure::Failure;
 /// The namespace of everything.
 pub(super) const NAMESPACE: &str = "demo";
 
+/// In whose name the demo makes and changes its objects.
+const MANAGER: &str = "llmscaler-demo";
+
 /// How far back the demo's time begins, so that it stays in the past for everybody who compares it with the time of day.
 const BACK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
@@ -49,9 +52,6 @@ const AHEAD: f64 = 3600.0;
 
 /// How often the state of the fleets is told, by the length of a scenario.
 const ACCOUNTS: f64 = 8.0;
-
-/// The sync period of all scalers but a user's.
-const PERIOD: Duration = Duration::from_secs(15);
 
 /// How long the operator may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,6 +67,7 @@ pub(super) struct Stage {
     clock: Clock,
     began: (Timestamp, Instant),
     fleets: Vec<Fleet>,
+    lag: Lag,
     guest: Option<Guest>,
     history: History,
     dashboard: SocketAddr,
@@ -117,7 +118,9 @@ impl Stage {
             });
         }
         let looks = clock.lasts(LOOK).clamp(LOOKS[0], LOOKS[1]);
-        tokio::spawn(Fleets::new(&sandbox, fleets.clone()).run(looks, shutdown.clone()));
+        let all = Fleets::new(&sandbox, fleets.clone());
+        let lag = all.lag();
+        tokio::spawn(all.run(looks, shutdown.clone()));
         for scaler in scalers {
             create(&Api::<LLMScaler>::namespaced(client.clone(), NAMESPACE), scaler).await?;
         }
@@ -145,6 +148,7 @@ impl Stage {
             clock,
             began: (began, Instant::now()),
             fleets,
+            lag,
             guest,
             history,
             dashboard: at,
@@ -165,7 +169,7 @@ impl Stage {
             "llmscaler demo: {name}, {} times as fast as time\n{story}\n\n  dashboard  http://{}/\n  kubectl    KUBECONFIG={} kubectl get llms,pods\n\n",
             self.clock.speed(),
             self.dashboard,
-            self.kubeconfig().display()
+            for_shell(&self.kubeconfig().display().to_string())
         );
         for strategy in self.scenario.strategies {
             text += &format!("  {:<10} scales {}\n", strategy.name(), strategy.words());
@@ -192,7 +196,7 @@ impl Stage {
             lines.push(format!("* {}", summary::line(self)));
             let at = Time::from_millis(self.clock.timestamp().as_millisecond());
             for (name, books) in self.books() {
-                self.history.event(NAMESPACE, name, at, false, "DemoAccount", &summary::account(&books));
+                self.history.event(NAMESPACE, name, at, false, "DemoAccount", &summary::account(&books, self.behind()));
             }
         }
         Ok(lines)
@@ -220,7 +224,8 @@ impl Stage {
                 let template = json!({"spec": {"containers": [{"name": "vllm", "image": image}]}});
                 let patch = Patch::Strategic(json!({"spec": {"template": template}}));
                 for fleet in &self.fleets {
-                    let patched = deployments.patch(&fleet.plan().name, &PatchParams::default(), &patch).await;
+                    let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+                    let patched = deployments.patch(&fleet.plan().name, &manager, &patch).await;
                     patched.map_err(|error| Failure::Demo(format!("the rollout cannot begin: {error}")))?;
                 }
             }
@@ -238,9 +243,9 @@ impl Stage {
         (self.now(), self.began.1.elapsed().as_secs_f64())
     }
 
-    /// How long the machine has for a sync period.
-    pub(super) fn period(&self) -> Duration {
-        self.clock.lasts(PERIOD)
+    /// Seconds of the demo's time in which the machine had no time for the fleets.
+    pub(super) fn behind(&self) -> f64 {
+        self.lag.total().as_secs_f64()
     }
 
     /// The time by the demo's clock.
@@ -275,6 +280,12 @@ impl Stage {
 
 fn failed<E: Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
     move |error| Failure::Demo(format!("{what}: {error}"))
+}
+
+/// A word as a shell reads it.
+fn for_shell(word: &str) -> String {
+    let plain = |char: char| char.is_alphanumeric() || "/._-+:@%".contains(char);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The day a week ago, at this hour.
@@ -333,9 +344,23 @@ where
     K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + serde::Serialize,
 {
     let object: K = serde_json::from_value(object).map_err(|error| Failure::Demo(format!("an object of the demo has no form: {error}")))?;
-    let created = api.create(&PostParams::default(), &object).await;
+    let created = api.create(&PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }, &object).await;
     created.map(drop).map_err(|error| match error {
         kube::Error::Api(status) => Failure::Demo(status.message),
         error => Failure::Demo(error.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_can_be_copied_into_a_shell() {
+        assert_eq!(for_shell("/tmp/llmscaler-demo-a1/kubeconfig"), "/tmp/llmscaler-demo-a1/kubeconfig");
+        for path in ["/tmp/with space/k", "/tmp/it's/k", "/tmp/$HOME;`x`&\"*\\/k"] {
+            let said = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", for_shell(path))]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), path);
+        }
+    }
 }

@@ -9,7 +9,9 @@ pub(super) fn table(stage: &Stage) -> String {
     let (own, real) = stage.passed();
     let fleets = stage.books();
     let requests = fleets.iter().map(|(_, books)| books.arrived).max().unwrap_or(0);
-    format!("\n{} of its time in {} of yours; {requests} requests to each fleet:\n\n{}", words(own), words(real), rows(&fleets))
+    let caveat = caveat(stage.behind())
+        .map_or_else(String::new, |caveat| format!("\n{caveat}, so the scalers do better than that; try a lower --speed\n"));
+    format!("\n{} of its time in {} of yours; {requests} requests to each fleet:\n\n{}{caveat}", words(own), words(real), rows(&fleets))
 }
 
 /// A heading and a line for each fleet, the first column as wide as the longest name.
@@ -25,16 +27,26 @@ fn rows(fleets: &[(&str, Books)]) -> String {
 /// The same so far, in a line.
 pub(super) fn line(stage: &Stage) -> String {
     let one = |(name, books): (&str, Books)| format!("{name} {} in time, {:.1} GPU-hours", share(&books), books.gpu_hours);
-    format!("so far: {}", stage.books().into_iter().map(one).collect::<Vec<_>>().join(" · "))
+    let parts: Vec<String> = stage.books().into_iter().map(one).chain(caveat(stage.behind())).collect();
+    format!("so far: {}", parts.join(" · "))
 }
 
 /// What is told of one fleet among its events.
-pub(super) fn account(books: &Books) -> String {
+pub(super) fn account(books: &Books, behind: f64) -> String {
+    let caveat = caveat(behind).map_or_else(String::new, |caveat| format!("; {caveat}"));
     let Books { late, lost, gpu_hours, ready, waiting, .. } = books;
     format!(
-        "so far {} of the requests were in time, {late} late, {lost} lost; {gpu_hours:.1} GPU-hours; {ready} serve, {waiting} requests wait",
+        "so far {} of the requests were in time, {late} late, {lost} lost; {gpu_hours:.1} GPU-hours; {ready} serve, {waiting} requests wait{caveat}",
         share(books)
     )
+}
+
+/// Seconds of the demo's time that the machine may lose before that is told: some are lost when the demo starts.
+pub(super) const BEARABLE: f64 = 60.0;
+
+/// What is to be said of every number when the machine had no time for the fleets for so many seconds.
+fn caveat(behind: f64) -> Option<String> {
+    (behind > BEARABLE).then(|| format!("this machine was too busy for {} of it", words(behind)))
 }
 
 fn share(books: &Books) -> String {
@@ -61,6 +73,14 @@ mod tests {
         let books = |in_time, late| Books { in_time, late, ..Books::default() };
         assert_eq!(share(&books(99_999, 1)), "99.99 %");
         assert_eq!((share(&books(7, 0)), share(&books(0, 0))), ("100.00 %".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn numbers_of_a_busy_machine_are_marked() {
+        let books = Books { in_time: 7, late: 3, ready: 2, ..Books::default() };
+        let plain = "so far 70.00 % of the requests were in time, 3 late, 0 lost; 0.0 GPU-hours; 2 serve, 0 requests wait";
+        assert_eq!(account(&books, BEARABLE), plain);
+        assert_eq!(account(&books, 130.0), format!("{plain}; this machine was too busy for 2 min 10 s of it"));
     }
 
     #[test]

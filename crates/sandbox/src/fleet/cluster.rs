@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Fleet;
+use super::{Fleet, Lag};
 use crate::controllers::{Controllers, PodView, Stage};
 use crate::sandbox::Sandbox;
 
@@ -13,6 +13,7 @@ pub struct Fleets {
     sandbox: Sandbox,
     fleets: Vec<Fleet>,
     controllers: Controllers,
+    lag: Lag,
 }
 
 impl Fleets {
@@ -25,7 +26,13 @@ impl Fleets {
             None if pod.terminating.is_some() => Stage::Ended,
             None => Stage::Starting,
         });
-        Self { sandbox: sandbox.clone(), fleets, controllers: Controllers::new(sandbox, life) }
+        Self { sandbox: sandbox.clone(), fleets, controllers: Controllers::new(sandbox, life), lag: Lag::default() }
+    }
+
+    /// How late they are looked at while they [run](Self::run).
+    #[must_use]
+    pub fn lag(&self) -> Lag {
+        self.lag.clone()
     }
 
     /// Does all that is to be done now.
@@ -37,7 +44,11 @@ impl Fleets {
     /// Steps whenever an object changes, and every `period` of real time, until `shutdown`.
     pub async fn run(mut self, period: Duration, shutdown: CancellationToken) {
         let mut changes = self.sandbox.changes();
+        let mut last = self.sandbox.now();
         loop {
+            let now = self.sandbox.now();
+            self.lag.enter(now.duration_since(last));
+            last = now;
             self.step();
             changes.borrow_and_update();
             tokio::select! {
