@@ -69,12 +69,21 @@ pub struct ServiceRef {
 pub(crate) enum Served {
     /// It is not known yet.
     Pending,
-    /// This operator.
+    /// This operator, and the API server reaches it.
     Ours,
+    /// This operator, and the API server does not reach it, in its own words.
+    Unreached(String),
     /// Somebody else, named in words for people.
     Foreign(String),
     /// Nobody can tell, or nobody may take it.
     Failed(String),
+}
+
+impl Served {
+    /// Whether the API is this operator's, reached or not.
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::Ours | Self::Unreached(_))
+    }
 }
 
 /// What scalers need of the External Metrics API.

@@ -149,10 +149,21 @@ async fn lifecycle(plane: &Arc<ControlPlane>, helm: &Client) {
         found.spec.and_then(|spec| spec.ca_bundle).map(|_| ()).ok_or("no authority in the APIService")
     })
     .await;
-    ends_content(operator).await;
     least_privilege(plane, &deployment, serving.name()).await;
 
+    // An uninstall takes the APIService first and the operator, with its rights, last: what it does in between is not to bring it back.
+    services.delete("v1beta1.external.metrics.k8s.io", &DeleteParams::default()).await.unwrap();
+    eventually("the operator has noticed", SOON, || async {
+        let log = operator.log_tail(usize::MAX);
+        if log.contains("has been deleted, as an uninstall does") { Ok(()) } else { Err("nothing in its log") }
+    })
+    .await;
+    ends_content(operator).await;
+    release.run("upgrade", &["dist/chart", &values]);
+    assert!(services.get_opt("v1beta1.external.metrics.k8s.io").await.unwrap().is_some(), "the chart makes it again");
+    let operator = operator_of(plane, &deployment).await;
     release.run("uninstall", &[]);
+    assert!(operator.stop().await.success());
     assert_eq!(definition(plane).await.uid(), after.uid());
     assert_eq!(serving.scalers().get("fleet").await.unwrap().uid(), scaler);
     assert!(ns.deployments().get_opt(NAME).await.unwrap().is_none());

@@ -64,7 +64,8 @@ pub(crate) async fn keep(
 ) -> Result<Option<HorizontalPodAutoscalerStatus>, HpaError> {
     let Some(external) = &context.external_metrics else { return Err(HpaError::NotServed) };
     match external.served().await {
-        Served::Ours => {}
+        // Unreached it is there all the same, and holds.
+        Served::Ours | Served::Unreached(_) => {}
         Served::Pending => return Err(HpaError::Pending),
         Served::Foreign(why) => return Err(HpaError::Foreign(why)),
         Served::Failed(why) => return Err(HpaError::ServeFailed(why)),

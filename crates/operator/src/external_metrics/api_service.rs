@@ -16,7 +16,10 @@ pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
 const CHART: (&str, &str) = ("app.kubernetes.io/name", "llmscaleoperator");
 
 /// Looks who has the API, takes it when nobody does, and keeps it as it should be when it is ours.
-pub(super) async fn keep(client: &Client, service: &ServiceRef, authority: Option<&str>) -> Served {
+///
+/// With `held` it was ours before. When it is gone then, somebody has taken it away, as an uninstall does before it ends this process: made
+/// anew it would be left behind, and lead nowhere.
+pub(super) async fn keep(client: &Client, service: &ServiceRef, authority: Option<&str>, held: bool) -> Served {
     let (api, name): (Api<APIService>, _) = (Api::all(client.clone()), API_SERVICE);
     let found = match within(api.get_opt(name)).await {
         Ok(found) => found,
@@ -27,15 +30,25 @@ pub(super) async fn keep(client: &Client, service: &ServiceRef, authority: Optio
             return Served::Foreign(owner);
         }
         if is_as_it_should_be(found, service, authority) {
-            return Served::Ours;
+            return ours(found);
         }
+    } else if held {
+        return Served::Failed(format!(
+            "APIService {name} has been deleted, as an uninstall does, and is not made again; to have it back restart the operator, or \
+             upgrade the chart's release"
+        ));
     }
+    let uid = found.as_ref().and_then(|found| found.metadata.uid.as_deref());
     // Not by force: what another field manager has set stays as it is.
-    let applied = Patch::Apply(wanted(service, authority));
+    let applied = Patch::Apply(wanted(service, authority, uid));
     match within(api.patch(name, &PatchParams::apply(FIELD_MANAGER), &applied)).await {
-        Ok(_) => Served::Ours,
+        Ok(applied) => ours(&applied),
         Err(error) => Served::Failed(format!("APIService {name} could not be written: {error}")),
     }
+}
+
+fn ours(found: &APIService) -> Served {
+    reached(found).map_or_else(Served::Unreached, |()| Served::Ours)
 }
 
 /// What an APIService says of who serves the cluster's external metrics.
@@ -60,11 +73,16 @@ pub fn state_of_api_service(found: Option<&APIService>) -> ApiServiceState {
     if !written && !of_chart {
         return ApiServiceState::Foreign(found.spec.as_ref().map_or_else(|| "leads nowhere".to_owned(), leads));
     }
+    reached(found).map_or_else(ApiServiceState::Unavailable, |()| ApiServiceState::Available)
+}
+
+/// Whether the API server reaches what the APIService leads to, or why not, in its own words.
+fn reached(found: &APIService) -> Result<(), String> {
     let available = found.status.iter().flat_map(|status| status.conditions.iter().flatten()).find(|one| one.type_ == "Available");
     match available {
-        Some(one) if one.status == "True" => ApiServiceState::Available,
-        Some(one) => ApiServiceState::Unavailable(one.message.clone().or_else(|| one.reason.clone()).unwrap_or_default()),
-        None => ApiServiceState::Unavailable("the API server has not looked yet".to_owned()),
+        Some(one) if one.status == "True" => Ok(()),
+        Some(one) => Err(one.message.clone().or_else(|| one.reason.clone()).unwrap_or_default()),
+        None => Err("the API server has not looked yet".to_owned()),
     }
 }
 
@@ -102,7 +120,8 @@ fn is_as_it_should_be(found: &APIService, service: &ServiceRef, authority: Optio
     port == i32::from(service.port) && trusts
 }
 
-fn wanted(service: &ServiceRef, authority: Option<&str>) -> serde_json::Value {
+/// What is applied. With a `uid` it is to that one alone: where it has just been deleted nothing is made.
+fn wanted(service: &ServiceRef, authority: Option<&str>, uid: Option<&str>) -> serde_json::Value {
     let mut spec = json!({
         "group": GROUP,
         "version": VERSION,
@@ -113,14 +132,21 @@ fn wanted(service: &ServiceRef, authority: Option<&str>) -> serde_json::Value {
     if let Some(pem) = authority {
         spec["caBundle"] = json!(ByteString(pem.as_bytes().to_vec()));
     }
-    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API_SERVICE}, "spec": spec})
+    let mut metadata = json!({"name": API_SERVICE});
+    if let Some(uid) = uid {
+        metadata["uid"] = json!(uid);
+    }
+    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": metadata, "spec": spec})
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fake_api;
 
     fn state(managers: &[&str], labels: Value, status: Value) -> ApiServiceState {
         let fields: Vec<Value> = managers.iter().map(|manager| json!({"manager": manager, "operation": "Apply"})).collect();
@@ -131,6 +157,59 @@ mod tests {
             "status": {"conditions": [status]},
         });
         state_of_api_service(Some(&serde_json::from_value(found).unwrap()))
+    }
+
+    /// A cluster whose APIService tests put in place, and that takes what is applied.
+    fn cluster() -> (Arc<Mutex<Option<Value>>>, Client) {
+        let stored: Arc<Mutex<Option<Value>>> = Arc::default();
+        let kept = stored.clone();
+        let client = fake_api::client(move |asked| {
+            let mut stored = kept.lock().unwrap();
+            if asked.method == "PATCH" {
+                let uid = &asked.body["metadata"]["uid"];
+                let same = stored.as_ref().map_or(uid.is_null(), |stored| *uid == stored["metadata"]["uid"]);
+                assert!(same, "applied to another: {}", asked.body);
+                let status = stored.as_ref().map_or_else(|| json!({}), |stored| stored["status"].clone());
+                let mut applied = asked.body;
+                (applied["metadata"]["uid"], applied["status"]) = (json!("u"), status);
+                *stored = Some(applied);
+            }
+            stored.clone().map_or_else(|| fake_api::refusal(404, "NotFound", "not found"), |stored| Some((200, stored)))
+        });
+        (stored, client)
+    }
+
+    #[tokio::test]
+    async fn it_is_served_while_the_api_server_reaches_it() {
+        let (stored, client) = cluster();
+        let service = ServiceRef { namespace: "scaling".into(), name: "llmscaler".into(), port: 443 };
+        let look = async |held| keep(&client, &service, Some("pem"), held).await;
+        let says = |status: &str, message: &str| {
+            let condition = json!({"type": "Available", "status": status, "message": message});
+            stored.lock().unwrap().as_mut().unwrap()["status"] = json!({"conditions": [condition]});
+        };
+        assert_eq!(look(false).await, Served::Unreached("the API server has not looked yet".to_owned()));
+        says("True", "");
+        assert_eq!(look(true).await, Served::Ours);
+        says("False", "dial tcp 10.0.0.7:6443: i/o timeout");
+        let unreached = look(true).await;
+        assert_eq!(unreached, Served::Unreached("dial tcp 10.0.0.7:6443: i/o timeout".to_owned()));
+        assert!(unreached.is_ours(), "the HPAs stay");
+        says("True", "");
+        assert_eq!(keep(&client, &service, Some("renewed"), true).await, Served::Ours);
+    }
+
+    #[tokio::test]
+    async fn what_an_uninstall_has_taken_away_is_not_made_again() {
+        let (stored, client) = cluster();
+        let service = ServiceRef { namespace: "scaling".into(), name: "llmscaler".into(), port: 443 };
+        assert!(keep(&client, &service, None, false).await.is_ours(), "nobody has it, so it is taken");
+        stored.lock().unwrap().take();
+        let Served::Failed(why) = keep(&client, &service, None, true).await else { panic!("made again") };
+        assert!(why.contains("has been deleted") && stored.lock().unwrap().is_none(), "{why}");
+        // Installed anew while the operator runs.
+        *stored.lock().unwrap() = Some(wanted(&service, None, Some("new")));
+        assert!(keep(&client, &service, Some("pem"), true).await.is_ours());
     }
 
     #[test]

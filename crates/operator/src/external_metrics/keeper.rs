@@ -39,6 +39,8 @@ pub(super) struct Keeper {
     identity: Identity,
     /// The one to come: trusted first, shown later, so that the aggregator never meets one that it does not trust.
     next: Option<Identity>,
+    /// The APIService was ours once.
+    held: bool,
     trouble: String,
 }
 
@@ -58,7 +60,20 @@ impl Keeper {
             None => Identity::make(&service, now).map_err(IdentityError::Make)?,
         };
         let tls = RustlsConfig::from_config(identity.config(None)?);
-        Ok(Self { service, folder, client, metrics, published, known, served, tls, identity, next: None, trouble: String::new() })
+        Ok(Self {
+            service,
+            folder,
+            client,
+            metrics,
+            published,
+            known,
+            served,
+            tls,
+            identity,
+            next: None,
+            held: false,
+            trouble: String::new(),
+        })
     }
 
     /// What the server reads at each handshake.
@@ -73,6 +88,7 @@ impl Keeper {
             let leading = *leads.borrow_and_update();
             self.renew(SystemTime::now(), leading).await;
             let served = if leading { self.keep_api_service().await } else { Served::Pending };
+            self.held |= served.is_ours();
             let settled = known && (!leading || served == Served::Ours);
             self.say(served);
             tokio::select! {
@@ -132,7 +148,7 @@ impl Keeper {
                 Ok(made) => self.next = Some(made),
                 Err(why) => drop(self.complain(IdentityError::Make(why).to_string())),
             }
-        } else if self.next.is_some() && (!leading || *self.served.borrow() == Served::Ours) {
+        } else if self.next.is_some() && (!leading || self.served.borrow().is_ours()) {
             // The APIService trusts both since the look before this one.
             if let Some(next) = self.next.take() {
                 self.identity = next;
@@ -158,7 +174,7 @@ impl Keeper {
         let both = [Some(&self.identity), self.next.as_ref()].into_iter().flatten();
         let authorities: Vec<&str> = both.filter_map(|identity| identity.authority.as_deref()).collect();
         let authority = (!authorities.is_empty()).then(|| authorities.concat());
-        api_service::keep(&self.client, &self.service, authority.as_deref()).await
+        api_service::keep(&self.client, &self.service, authority.as_deref(), self.held).await
     }
 
     /// Tells scalers who has the API, and people when that has changed.
@@ -173,6 +189,7 @@ impl Keeper {
             match served {
                 Served::Pending => {}
                 Served::Ours => info!("Serving the cluster's external metrics"),
+                Served::Unreached(why) => warn!("The API server does not reach the operator's external metrics, so HPAs hold: {why}"),
                 Served::Foreign(why) => error!("Not serving the cluster's external metrics: {why}"),
                 Served::Failed(why) => error!("Not serving the cluster's external metrics: {why}; trying on"),
             }

@@ -147,7 +147,7 @@ async fn admit(State(gate): State<Arc<Gate>>, tls: Option<Extension<Arc<TlsInfo>
     match gate.access.allows(user, wanted).await {
         Ok(true) => next.run(request).await,
         Ok(false) => {
-            let why = format!("{name} may not read this: it takes get and list on {GROUP} in the namespace");
+            let why = format!("{name} may not read this: it takes list on {GROUP} in the namespace");
             refusal(StatusCode::FORBIDDEN, "Forbidden", &why)
         }
         Err(error) => {

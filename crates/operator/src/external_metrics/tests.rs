@@ -83,7 +83,7 @@ async fn started(authority: &Authority) -> Running {
     metrics.published.lead(true);
     tokio::spawn(bound.run(shutdown.clone()));
     let mut served = metrics.served.clone();
-    tokio::time::timeout(Duration::from_secs(20), served.wait_for(|served| *served == Served::Ours)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), served.wait_for(Served::is_ours)).await.unwrap().unwrap();
     Running { addr, metrics, reviews, _shutdown: shutdown.drop_guard() }
 }
 
