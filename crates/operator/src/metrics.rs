@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use llmscaler_engine::{Bounds, Decision};
+use llmscaler_engine::{Decision, Spec};
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_text},
     metrics::{family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -39,6 +39,9 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Ok, Self::Conflict, Self::Error, Self::NotLeader];
+
     /// The label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -113,9 +116,23 @@ impl Metrics {
         Self(Arc::new(inner.registered()))
     }
 
-    /// Takes the gauges from a decision within `bounds`, and counts it.
-    pub fn decision(&self, namespace: &str, name: &str, bounds: Bounds, decision: &Decision) {
-        self.0.scalers.of(namespace, name, |scaler| scaler.decided(bounds, decision));
+    /// Takes the gauges from a decision by `spec`, and counts it.
+    pub fn decision(&self, namespace: &str, name: &str, spec: &Spec, decision: &Decision) {
+        self.0.scalers.of(namespace, name, |scaler| scaler.decided(spec, decision));
+    }
+
+    /// Takes all conditions of the status in the place of those before, each with whether it holds; `None` where nobody knows, which has
+    /// no series.
+    pub fn conditions(&self, namespace: &str, name: &str, all: impl IntoIterator<Item = (&'static str, Option<bool>)>) {
+        self.0.scalers.of(namespace, name, |scaler| {
+            scaler.conditions.clear();
+            scaler.conditions.extend(all.into_iter().filter_map(|(kind, holds)| Some((kind, holds?))));
+        });
+    }
+
+    /// Takes conditions that do not hold any more; the others stay.
+    pub fn broken(&self, namespace: &str, name: &str, conditions: &[&'static str]) {
+        self.0.scalers.of(namespace, name, |scaler| conditions.iter().for_each(|kind| scaler.set(kind, false)));
     }
 
     /// Counts an attempt to write `spec.replicas`.
@@ -222,14 +239,14 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { min: Replicas::ONE, max: Replicas::new(10) };
 
-    pub(super) fn decision(kv: Reading) -> Decision {
+    pub(super) fn spec() -> Spec {
         let source = |name: &str| Source {
             name: name.to_owned(),
             law: Law::Ratio { target: Target::new(0.8).unwrap() },
             activation: Activation::ANY_LOAD,
             required: false,
         };
-        let spec = Spec {
+        Spec {
             bounds: BOUNDS,
             sources: vec![source("kv"), source("queue \"a\"")],
             sync_period: Duration::from_secs(15),
@@ -238,10 +255,13 @@ mod tests {
             cooldown: Duration::ZERO,
             fallback: None,
             mode: Mode::Auto,
-        };
+        }
+    }
+
+    pub(super) fn decision(kv: Reading) -> Decision {
         let workload = Workload { replicas: Replicas::new(4), ready: Replicas::new(4), ..Workload::default() };
         let seen = Observation { workload, readings: vec![kv, Reading::Idle], traffic: None };
-        decide(&spec, &seen, &Memory::default(), Time::default())
+        decide(&spec(), &seen, &Memory::default(), Time::default())
     }
 
     fn has(text: &str, line: &str) -> bool {
@@ -251,8 +271,8 @@ mod tests {
     #[test]
     fn a_decision_sets_the_gauges_and_is_counted() {
         let metrics = Metrics::new();
-        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
-        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
         let text = metrics.encode();
         for line in [
             "# TYPE llmscaler_spec_replicas gauge",
@@ -263,6 +283,7 @@ mod tests {
             r#"llmscaler_replicas_difference{namespace="serving",name="pool-a"} 1"#,
             r#"llmscaler_min_replicas{namespace="serving",name="pool-a"} 1"#,
             r#"llmscaler_max_replicas{namespace="serving",name="pool-a"} 10"#,
+            r#"llmscaler_recommend_only{namespace="serving",name="pool-a"} 0"#,
             r#"llmscaler_reading{namespace="serving",name="pool-a",metric="kv"} 0.9"#,
             r#"llmscaler_reading_target{namespace="serving",name="pool-a",metric="kv"} 0.8"#,
             r#"llmscaler_reading_replicas{namespace="serving",name="pool-a",metric="kv"} 5"#,
@@ -279,10 +300,49 @@ mod tests {
     }
 
     #[test]
+    fn who_only_recommends_says_so() {
+        let metrics = Metrics::new();
+        let spec = Spec { mode: Mode::Recommend, ..spec() };
+        metrics.decision("serving", "pool-a", &spec, &decision(Reading::from_number(0.9)));
+        assert!(has(&metrics.encode(), r#"llmscaler_recommend_only{namespace="serving",name="pool-a"} 1"#));
+    }
+
+    #[test]
+    fn conditions_are_those_of_the_status() {
+        let metrics = Metrics::new();
+        let told = || {
+            let text = metrics.encode();
+            let of_condition =
+                text.lines().filter_map(|line| line.strip_prefix(r#"llmscaler_condition{namespace="serving",name="pool-a",type=""#));
+            of_condition.map(|rest| rest.replace("\"}", "")).collect::<Vec<_>>()
+        };
+        let all = [("ScalingActive", Some(false)), ("HPAInStep", Some(true)), ("QueriesScoped", None), ("Ready", Some(false))];
+        metrics.conditions("serving", "pool-a", all);
+        assert_eq!(told(), ["ScalingActive 0", "HPAInStep 1", "Ready 0"]);
+        // Until the status follows, what the decision says is news, and the rest goes on to hold.
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
+        assert!(["ScalingActive 1", "HPAInStep 1", "Ready 0"].iter().all(|line| told().iter().any(|told| told == line)), "{:?}", told());
+        metrics.conditions("serving", "pool-a", [("ScalingActive", Some(true)), ("Ready", Some(true))]);
+        metrics.broken("serving", "pool-a", &["AbleToScale", "Ready"]);
+        assert_eq!(told(), ["ScalingActive 1", "Ready 0", "AbleToScale 0"]);
+    }
+
+    #[test]
+    fn a_first_write_is_an_increase() {
+        let metrics = Metrics::new();
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
+        let text = metrics.encode();
+        for outcome in WriteOutcome::ALL {
+            let line = format!(r#"llmscaler_writes_total{{namespace="serving",name="pool-a",outcome="{}"}} 0"#, outcome.as_str());
+            assert!(has(&text, &line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
     fn an_unknown_reading_has_no_value() {
         let metrics = Metrics::new();
-        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
-        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::unknown("connection refused")));
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::unknown("connection refused")));
         let text = metrics.encode();
         for series in ["llmscaler_reading", "llmscaler_reading_replicas"] {
             assert!(!text.contains(&format!(r#"{series}{{namespace="serving",name="pool-a",metric="kv"}}"#)), "{text}");
@@ -294,7 +354,7 @@ mod tests {
     fn forget_removes_every_series_of_one_scaler_and_no_other() {
         let metrics = Metrics::new();
         for name in ["pool-a", "pool-b"] {
-            metrics.decision("serving", name, BOUNDS, &decision(Reading::from_number(0.9)));
+            metrics.decision("serving", name, &spec(), &decision(Reading::from_number(0.9)));
             metrics.write("serving", name, WriteOutcome::NotLeader);
             metrics.write("serving", name, WriteOutcome::Ok);
             metrics.source("serving", name, 0.2, false);
@@ -322,7 +382,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.leader(true);
         metrics.scalers(1);
-        metrics.decision("serving", "pool-a", BOUNDS, &decision(Reading::from_number(0.9)));
+        metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
         assert!(metrics.encode().contains("pool-a"));
         metrics.leader(false);
         let text = metrics.encode();
@@ -385,6 +445,6 @@ mod tests {
         });
         let text = metrics.encode();
         assert!(has(&text, r#"llmscaler_writes_total{namespace="serving",name="shared",outcome="ok"} 4000"#));
-        assert_eq!(text.lines().filter(|line| line.starts_with("llmscaler_writes_total{")).count(), 4001);
+        assert_eq!(text.lines().filter(|line| line.starts_with("llmscaler_writes_total{")).count(), 4001 * WriteOutcome::ALL.len());
     }
 }

@@ -31,9 +31,9 @@ const EVENT_NOTE: usize = 1000;
 const STATUS_MESSAGE: usize = 4000;
 
 /// The condition that sums up the others.
-const READY: &str = "Ready";
+pub(crate) const READY: &str = "Ready";
 /// The condition that says whether the queries keep to the pool.
-const QUERIES_SCOPED: &str = "QueriesScoped";
+pub(crate) const QUERIES_SCOPED: &str = "QueriesScoped";
 
 /// The reason of events about pages that could not be read.
 const FAILED_SCRAPE: &str = "FailedScrape";
@@ -46,6 +46,8 @@ const ACTIVITY_NEWS: i64 = 30;
 pub(crate) enum Trouble {
     /// The resource cannot be used; only an edit helps.
     InvalidSpec,
+    /// There is no such target.
+    TargetMissing,
     /// The target could not be looked at.
     FailedGetScale,
     /// The new size could not be written.
@@ -53,11 +55,20 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
+    /// The reason of conditions and events.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidSpec => "InvalidSpec",
-            Self::FailedGetScale => "FailedGetScale",
+            Self::TargetMissing | Self::FailedGetScale => "FailedGetScale",
             Self::FailedUpdateScale => "FailedUpdateScale",
+        }
+    }
+
+    /// The label of the metric. It tells a target that is gone, which the scaler's owner looks after, from one that is out of reach.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::TargetMissing => "TargetMissing",
+            _ => self.as_str(),
         }
     }
 
@@ -68,7 +79,7 @@ impl Trouble {
         match self {
             // What was decided before the edit holds no more either.
             Self::InvalidSpec => &[ACTIVE, ABLE, READY],
-            Self::FailedGetScale | Self::FailedUpdateScale => &[ABLE, READY],
+            Self::TargetMissing | Self::FailedGetScale | Self::FailedUpdateScale => &[ABLE, READY],
         }
     }
 }
@@ -143,34 +154,42 @@ impl Reporter {
         status.warmup = warmup;
         status.metrics = decision.readings.iter().map(metric_status).collect();
         status.decision = Some(decision_status(decision));
+        let said = self.said(decision, scoped);
+        let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
+        context.metrics.conditions(&namespace, &name, said.iter().map(|one| (one.kind, one.status)));
         if let Some(count) = written {
             status.last_scale_time = Some(meta::Time(Clock::timestamp_of(context.clock.now())));
             info!(from = %decision.replicas, to = %count, reason = %decision.reason, "Scaling target: {}", decision.message);
             self.event(context, scaler, EventType::Normal, Reason::SuccessfulRescale.as_str(), "Rescale", &decision.message).await;
         }
-        let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
-        // Another provider asks no queries.
-        said.extend(scoped.map(queries_scoped));
-        if let Some(reflection) = &self.reflection {
-            reflect(&mut said, reflection);
-        }
         let able = ConditionType::AbleToScale.as_str();
-        for one in &said {
+        for one in said.iter().filter(|one| one.kind != READY) {
             // What keeps a write back may be a condition of its own, and one event is enough.
             if one.kind != able || !said.iter().any(|other| other.kind != able && other.reason == one.reason) {
                 self.event_on_change(context, scaler, one).await;
             }
         }
         self.event_on_unknown(context, scaler, &decision.readings).await;
+        // What nothing is said of any more, as after an edit of the provider or the strategy, is not left to grow old.
+        status.conditions.retain(|condition| said.iter().any(|said| said.kind == condition.type_));
+        self.publish(context, scaler, status, said).await;
+        news
+    }
+
+    /// Every condition, the sum of them last.
+    fn said(&self, decision: &Decision, scoped: Option<&Scoped>) -> Vec<Said> {
+        let mut said: Vec<Said> = decision.conditions.iter().map(Said::from).collect();
+        // Another provider asks no queries.
+        said.extend(scoped.map(queries_scoped));
+        if let Some(reflection) = &self.reflection {
+            reflect(&mut said, reflection);
+        }
         let trouble = self.reflection.as_ref().and_then(|reflection| reflection.trouble.clone());
         said.push(match trouble {
             Some((reason, message)) => Said { kind: READY, status: Some(false), reason: reason.into(), message },
             None => ready(&decision.conditions),
         });
-        // What nothing is said of any more, as after an edit of the provider or the strategy, is not left to grow old.
-        status.conditions.retain(|condition| said.iter().any(|said| said.kind == condition.type_));
-        self.publish(context, scaler, status, said).await;
-        news
+        said
     }
 
     /// Reports what kept a sync from a decision or from carrying it out. What was seen before stays in the status.
@@ -179,7 +198,8 @@ impl Reporter {
         self.event_on_change(context, scaler, &said(READY)).await;
         let said = trouble.conditions().iter().map(|kind| said(kind)).collect();
         let (namespace, name) = (scaler.namespace().unwrap_or_default(), scaler.name_any());
-        context.metrics.sync_error(&namespace, &name, trouble.as_str());
+        context.metrics.sync_error(&namespace, &name, trouble.label());
+        context.metrics.broken(&namespace, &name, trouble.conditions());
         if let Some(history) = &context.history {
             history.failed(&namespace, &name, context.clock.now(), trouble.as_str(), message);
         }
@@ -604,6 +624,40 @@ mod tests {
         let kinds: Vec<&str> = conditions(&statuses[0]).iter().map(|[kind, ..]| *kind).collect();
         assert_eq!(kinds, ["ScalingActive", "AbleToScale", "ScalingLimited", "CapacityAvailable", "TargetOwned", "Ready"]);
         assert_eq!(statuses[0]["warmup"], json!({"seconds": 135, "samples": 2}));
+    }
+
+    #[tokio::test]
+    async fn the_metrics_have_the_conditions_of_the_status() {
+        let (_, context) = heard();
+        let scaler = scaler(json!({}));
+        let mut spec = scaler.spec.clone();
+        spec.slo = serde_json::from_value(json!({"saturationQuery": "s"})).unwrap();
+        spec.server_address = Some("http://prometheus:9090".to_owned());
+        let spec = LLMScaler::new("fleet", spec).parse().unwrap().spec;
+        let seen = Observation { workload: Workload::default(), readings: vec![Reading::from_number(0.5)], traffic: None };
+        let decision = decide(&spec, &seen, &Memory::default(), Time::default());
+        let holds = |kind: &str| {
+            let of_kind = format!(r#"llmscaler_condition{{namespace="serving",name="fleet",type="{kind}"}} "#);
+            context.metrics.encode().lines().find_map(|line| line.strip_prefix(&of_kind).map(ToOwned::to_owned))
+        };
+        let reflected = |kind, status| Reflected { kind, status, reason: "R".to_owned(), message: String::new() };
+        let mut reporter = Reporter::new(&scaler);
+        reporter.reflection = Some(Reflection {
+            desired: None,
+            conditions: vec![reflected("HPAInStep", Some(false)), reflected("AbleToScale", None)],
+            trouble: Some(("APIServiceFailed".to_owned(), String::new())),
+        });
+        reporter.decision(&context, &scaler, &decision, None, None, None).await;
+        let (yes, no) = (Some("1".to_owned()), Some("0".to_owned()));
+        assert_eq!((holds("HPAInStep"), holds("Ready"), holds("ScalingActive")), (no.clone(), no.clone(), yes.clone()));
+        assert_eq!(holds("AbleToScale"), None, "unknown is not false");
+        reporter.reflection = None;
+        reporter.decision(&context, &scaler, &decision, None, None, None).await;
+        assert_eq!((holds("HPAInStep"), holds("Ready")), (None, yes.clone()));
+        reporter.trouble(&context, &scaler, Trouble::TargetMissing, "there is no Deployment fleet").await;
+        assert_eq!((holds("Ready"), holds("AbleToScale"), holds("ScalingActive")), (no.clone(), no, yes));
+        let errors = r#"llmscaler_sync_errors_total{namespace="serving",name="fleet",kind="TargetMissing"} 1"#;
+        assert!(context.metrics.encode().lines().any(|line| line == errors));
     }
 
     #[tokio::test]

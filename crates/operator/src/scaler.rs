@@ -168,6 +168,7 @@ impl Failed {
 
     fn describe(&self) -> (Trouble, String) {
         match self {
+            Self::Unreachable(error @ Unreachable::Missing { .. }) => (Trouble::TargetMissing, error.to_string()),
             Self::Unreachable(error) => (Trouble::FailedGetScale, error.to_string()),
             Self::Write(error) => (Trouble::FailedUpdateScale, error.to_string()),
             Self::Hpa(error) => (Trouble::FailedUpdateScale, error.to_string()),
@@ -435,7 +436,7 @@ impl Task {
         let Some(Current { scaler, .. }) = &self.current else { return Ok(()) };
         let context = &self.context;
         self.memory = decision.memory.clone();
-        context.metrics.decision(&self.namespace, &self.name, scaler.spec.bounds, decision);
+        context.metrics.decision(&self.namespace, &self.name, &scaler.spec, decision);
         if let Some(history) = &context.history {
             let (spec, written, lateness) = (&scaler.spec, outcome.as_ref().ok().copied().flatten(), done.lateness);
             history.decided(&self.namespace, &self.name, &Synced { at, target: &scaler.target, spec, decision, written, lateness });

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use llmscaler_engine::{Bounds, ConditionType, Reading, Replicas};
+use llmscaler_engine::{ConditionType, Reading};
 
-use super::{Metrics, Watched, WriteOutcome, tests::decision};
-use crate::report::Trouble;
+use super::{
+    Metrics, Watched, WriteOutcome,
+    tests::{decision, spec},
+};
+use crate::actuation::HPA_IN_STEP;
+use crate::report::{QUERIES_SCOPED, READY, Trouble};
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
@@ -16,13 +20,12 @@ type Shape = (String, BTreeSet<String>);
 /// One sample at least of every metric.
 fn everything() -> String {
     let metrics = Metrics::new();
-    let bounds = Bounds { min: Replicas::ONE, max: Replicas::new(10) };
     metrics.leader(true);
-    metrics.decision("serving", "pool-a", bounds, &decision(Reading::from_number(0.9)));
+    metrics.decision("serving", "pool-a", &spec(), &decision(Reading::from_number(0.9)));
     metrics.write("serving", "pool-a", WriteOutcome::Ok);
     metrics.source("serving", "pool-a", 0.2, false);
     metrics.sync(Duration::ZERO, Duration::ZERO);
-    metrics.sync_error("serving", "pool-a", Trouble::InvalidSpec.as_str());
+    metrics.sync_error("serving", "pool-a", Trouble::InvalidSpec.label());
     metrics.watch(&Watched::new("pods", "serving"), false);
     metrics.encode()
 }
@@ -97,9 +100,9 @@ fn the_page_tells_every_metric_its_type_and_its_labels_and_no_other() {
 fn the_page_tells_every_value_of_a_label() {
     use ConditionType::{AbleToScale, CapacityAvailable, ScalingActive, ScalingLimited, TargetOwned};
     let kinds = [ScalingActive, AbleToScale, ScalingLimited, CapacityAvailable, TargetOwned].into_iter().chain(ConditionType::OF_HEADROOM);
-    let outcomes = [WriteOutcome::Ok, WriteOutcome::Conflict, WriteOutcome::Error, WriteOutcome::NotLeader];
-    let troubles = [Trouble::InvalidSpec, Trouble::FailedGetScale, Trouble::FailedUpdateScale];
-    let values = kinds.map(ConditionType::as_str).chain(outcomes.map(WriteOutcome::as_str)).chain(troubles.map(Trouble::as_str));
+    let troubles = [Trouble::InvalidSpec, Trouble::TargetMissing, Trouble::FailedGetScale, Trouble::FailedUpdateScale];
+    let kinds = kinds.map(ConditionType::as_str).chain([HPA_IN_STEP, QUERIES_SCOPED, READY]);
+    let values = kinds.chain(WriteOutcome::ALL.map(WriteOutcome::as_str)).chain(troubles.map(Trouble::label));
     for value in values {
         assert!(PAGE.contains(&format!("`{value}`")), "{value}");
     }

@@ -9,12 +9,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use llmscaler_engine::{Bounds, ConditionType, Decision, ReadingState, Reason, Replicas};
+use llmscaler_engine::{Bounds, Decision, Mode, ReadingState, Reason, Replicas, Spec};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet},
     metrics::MetricType,
 };
+
+use super::WriteOutcome;
 
 type ByName = BTreeMap<String, Arc<Mutex<Scaler>>>;
 
@@ -23,13 +25,14 @@ type ByName = BTreeMap<String, Arc<Mutex<Scaler>>>;
 pub(super) struct Scalers(RwLock<BTreeMap<String, ByName>>);
 
 /// The series of one scaler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scaler {
     sizes: Option<Sizes>,
     readings: Vec<Reading>,
-    conditions: Vec<(ConditionType, bool)>,
+    /// Each with whether it holds.
+    pub(super) conditions: Vec<(&'static str, bool)>,
     decisions: Counts<Reason>,
-    /// By outcome.
+    /// By outcome. All begin at 0: the increase of a series that begins at 1 is none.
     pub(super) writes: Counts<&'static str>,
     pub(super) source_failures: u64,
     /// By kind.
@@ -43,6 +46,7 @@ struct Sizes {
     recommended: Replicas,
     desired: Replicas,
     bounds: Bounds,
+    mode: Mode,
 }
 
 #[derive(Debug)]
@@ -72,14 +76,37 @@ impl<K: PartialEq> Counts<K> {
     }
 }
 
+impl Default for Scaler {
+    fn default() -> Self {
+        Self {
+            sizes: None,
+            readings: Vec::new(),
+            conditions: Vec::new(),
+            decisions: Counts::default(),
+            writes: Counts(WriteOutcome::ALL.iter().map(|outcome| (outcome.as_str(), 0)).collect()),
+            source_failures: 0,
+            errors: Counts::default(),
+        }
+    }
+}
+
 impl Scaler {
-    pub(super) fn decided(&mut self, bounds: Bounds, decision: &Decision) {
+    /// Sets whether a condition holds.
+    pub(super) fn set(&mut self, kind: &'static str, holds: bool) {
+        match self.conditions.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, known)) => *known = holds,
+            None => self.conditions.push((kind, holds)),
+        }
+    }
+
+    pub(super) fn decided(&mut self, spec: &Spec, decision: &Decision) {
+        let (bounds, mode) = (spec.bounds, spec.mode);
         let Decision { replicas: spec, ready, recommended, desired, .. } = *decision;
-        self.sizes = Some(Sizes { spec, ready, recommended, desired, bounds });
+        self.sizes = Some(Sizes { spec, ready, recommended, desired, bounds, mode });
         self.decisions.add(decision.reason);
 
-        self.conditions.clear();
-        self.conditions.extend(decision.conditions.iter().map(|condition| (condition.kind, condition.status)));
+        // What goes, goes with the status.
+        decision.conditions.iter().for_each(|condition| self.set(condition.kind.as_str(), condition.status));
 
         // The sources seldom change, so their names are seldom copied.
         self.readings.truncate(decision.readings.len());
@@ -169,6 +196,9 @@ impl Collector for Scalers {
         family("llmscaler_max_replicas", gauge, "Most replicas that the scaler allows.", |scaler, to| {
             scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, sizes.bounds.max.get()))
         })?;
+        family("llmscaler_recommend_only", gauge, "1 when the scaler only recommends, else 0.", |scaler, to| {
+            scaler.sizes.iter().try_for_each(|sizes| to.gauge(None, flag(sizes.mode == Mode::Recommend)))
+        })?;
         family("llmscaler_reading", gauge, "The last reading: 0 when idle, no series while unknown.", |scaler, to| {
             scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, reading.value))
         })?;
@@ -183,7 +213,7 @@ impl Collector for Scalers {
             scaler.readings.iter().try_for_each(|reading| to.gauge_of(reading, Some(flag(reading.value.is_some()))))
         })?;
         family("llmscaler_condition", gauge, "1 when the condition holds, else 0.", |scaler, to| {
-            scaler.conditions.iter().try_for_each(|(kind, holds)| to.gauge(Some(("type", kind.as_str())), flag(*holds)))
+            scaler.conditions.iter().try_for_each(|(kind, holds)| to.gauge(Some(("type", kind)), flag(*holds)))
         })?;
         family("llmscaler_decisions", counter, "Decisions, by reason.", |scaler, to| {
             scaler.decisions.0.iter().try_for_each(|(reason, count)| to.counter(Some(("reason", reason.as_str())), *count))
