@@ -184,7 +184,7 @@ fn everywhere(spec: &Spec) -> Vec<String> {
     if spec.actuation == Actuation::HorizontalPodAutoscaler {
         return vec![
             "An HPA of the operator writes, from the operator's external metrics API. A cluster has one such API: while KEDA or an adapter \
-             serves it, this scaler cannot start."
+             serves it, the scaler can only write itself, with actuation: Direct, as the hand-over has it."
                 .to_owned(),
         ];
     }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use llmscaler_api::Actuation;
+
 use super::ledger::Fate;
 use super::outcome::{Origin, Outcome};
 
@@ -61,6 +63,16 @@ pub fn plan(outcomes: &[Outcome]) -> Vec<Step> {
         let deletes = paused.iter().flat_map(|outcome| delete(outcome)).collect();
         steps.push(step("Only then delete the ScaledObject. The target keeps its size.", deletes));
     }
+    let by_hpa: Vec<&&Outcome> = made.iter().filter(|outcome| writes_by_hpa(outcome)).collect();
+    if !by_hpa.is_empty() {
+        let mut commands = vec!["kubectl get apiservice v1beta1.external.metrics.k8s.io".to_owned()];
+        commands.extend(by_hpa.iter().map(|outcome| patch(outcome, r#""actuation":"HorizontalPodAutoscaler""#)));
+        steps.push(step(
+            "Let an HPA write, when nobody else has the External Metrics API any more: neither KEDA nor an adapter, of which the first command \
+             names the one that has it. A cluster has one such API, and until then the scaler writes itself. The size stays as it is.",
+            commands,
+        ));
+    }
     let back = made.iter().flat_map(|outcome| back(outcome)).collect();
     steps.push(step("To go back: let the scaler only recommend, then give the target back to its old owner.", back));
     steps
@@ -73,7 +85,8 @@ fn step(why: &str, commands: Vec<String>) -> Step {
 /// The step in which the owner changes. The target keeps its size in between, and has never two owners.
 fn take_over(outcome: &Outcome) -> Step {
     let origin = &outcome.origin;
-    let auto = mode(outcome, "Auto");
+    // The old owner may have the External Metrics API, without which our HPA has nothing to go by and nobody would scale.
+    let auto = if writes_by_hpa(outcome) { patch(outcome, r#""mode":"Auto","actuation":"Direct""#) } else { mode(outcome, "Auto") };
     match origin.kind.as_str() {
         "ScaledObject" => {
             let hpa = outcome.generated_hpa.as_deref().unwrap_or_default();
@@ -121,9 +134,18 @@ fn back(outcome: &Outcome) -> Vec<String> {
     vec![mode(outcome, "Recommend"), restore]
 }
 
+fn writes_by_hpa(outcome: &Outcome) -> bool {
+    matches!(&outcome.scaler, Some(Ok(draft)) if draft.spec.actuation == Actuation::HorizontalPodAutoscaler)
+}
+
 fn mode(outcome: &Outcome, mode: &str) -> String {
+    patch(outcome, &format!(r#""mode":"{mode}""#))
+}
+
+/// Sets fields of the scaler's spec.
+fn patch(outcome: &Outcome, fields: &str) -> String {
     let (name, flag) = (outcome.scaler_name(), flag(&outcome.origin));
-    format!(r#"kubectl patch llmscaler/{name}{flag} --type merge -p '{{"spec":{{"mode":"{mode}"}}}}'"#)
+    format!(r#"kubectl patch llmscaler/{name}{flag} --type merge -p '{{"spec":{{{fields}}}}}'"#)
 }
 
 fn object(origin: &Origin) -> String {

@@ -333,6 +333,16 @@ fn another_writer_is_written_down() {
     let (report, _) = migrated(&input("dual.yaml"), &["--actuation", "HorizontalPodAutoscaler"]);
     assert_eq!(report["scalers"][0]["spec"]["actuation"], "HorizontalPodAutoscaler");
     assert!(report["objects"][0]["differences"].to_string().contains("external metrics API"));
+    // KEDA has that API until it is gone: with its HPA gone and ours without metrics nobody would scale.
+    let plan = report["plan"].to_string();
+    let steps = [
+        r#"\"mode\":\"Auto\",\"actuation\":\"Direct\""#,
+        "kubectl delete scaledobject/chat",
+        r#"\"actuation\":\"HorizontalPodAutoscaler\""#,
+    ];
+    let places: Vec<usize> = steps.iter().map(|step| plan.find(step).unwrap_or_else(|| panic!("{step}: {plan}"))).collect();
+    assert!(places.is_sorted(), "{plan}");
+    assert!(!migrated(&input("dual.yaml"), &[]).0["plan"].to_string().contains("actuation"));
 }
 
 /// Every mapping of a value, with its path in the report and its pointer.
