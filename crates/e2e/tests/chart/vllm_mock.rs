@@ -131,6 +131,20 @@ fn the_flags_of_vllm_follow_the_values_and_a_users_own_come_last() {
 }
 
 #[test]
+fn an_image_with_a_digest_takes_no_tag() {
+    let Some(helm) = Client::new(HELMS[1]) else { return };
+    for (set, image) in [
+        ("", "vllm/vllm-openai:latest-cu129-ubuntu2404"),
+        ("image.repository=registry:5000/vllm,image.tag=v0.18.0", "registry:5000/vllm:v0.18.0"),
+        ("image.repository=r@sha256:abc", "r@sha256:abc"),
+    ] {
+        let objects = rendered(&helm, set).unwrap();
+        let pod = &the(&objects, "Deployment")["spec"]["template"]["spec"];
+        assert_eq!([&pod["initContainers"][0]["image"], &pod["containers"][0]["image"]], [image, image], "{set}");
+    }
+}
+
+#[test]
 fn more_than_the_grace_period_does_not_render_and_the_words_have_every_number() {
     let helms: Vec<Client> = HELMS.iter().filter_map(|name| Client::new(name)).collect();
     for helm in &helms {

@@ -11,6 +11,14 @@
 {{- printf "%s-metrics-mock" (include "vllm-mock.release" .) }}
 {{- end }}
 
+{{- define "vllm-mock.image" -}}
+{{- if contains "@" .Values.image.repository }}
+{{- .Values.image.repository }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository .Values.image.tag }}
+{{- end }}
+{{- end }}
+
 {{- define "vllm-mock.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
