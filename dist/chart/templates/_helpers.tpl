@@ -34,6 +34,17 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- /* Labels or annotations of a value, to stand below the chart's own: (dict "value" "manager.labels" "more" … "to" "…"). Never one twice. */}}
+{{- define "llmscaleoperator.more" -}}
+{{- $own := fromYaml .to }}
+{{- range $key, $_ := .more }}
+{{- if hasKey $own $key }}
+{{- fail (printf "%s sets %s, which is the chart's own; take it out" $.value $key) }}
+{{- end }}
+{{- end }}
+{{- toYaml .more }}
+{{- end }}
+
 {{- define "llmscaleoperator.image" -}}
 {{- $image := .Values.manager.image }}
 {{- if contains "@" $image.repository }}
@@ -46,8 +57,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "llmscaleoperator.serviceAccount" -}}
 {{- if .Values.serviceAccount.enabled }}
 {{- .Values.serviceAccount.name | default (include "llmscaleoperator.named" (list . "controller-manager")) }}
+{{- else if not .Values.serviceAccount.name }}
+{{- fail "serviceAccount.enabled=false takes serviceAccount.name: without one every pod of the namespace that names no account would have the operator's rights" }}
 {{- else }}
-{{- .Values.serviceAccount.name | default "default" }}
+{{- .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 

@@ -19,10 +19,12 @@ fn matrix() -> Vec<Vec<String>> {
         "metrics.secure=false,prometheus.enabled=true",
         "metrics.certSecret=mine,certManager.enabled=true,prometheus.enabled=true",
         "certManager.enabled=true,certManager.issuerRef.kind=ClusterIssuer,certManager.issuerRef.name=mine",
-        "serviceAccount.enabled=false,rbac.credentials.enabled=false,crd.keep=false",
+        "serviceAccount.enabled=false,serviceAccount.name=mine,rbac.credentials.enabled=false,crd.keep=false",
         "prometheus.rules.enabled=true,prometheus.rules.labels.release=prometheus",
         "prometheus.rules.enabled=true,externalMetrics.enabled=true,grafana.dashboards.enabled=true",
         "rbac.namespaced=true,prometheus.enabled=true,prometheus.rules.enabled=true,grafana.dashboards.enabled=true",
+        "manager.extraArgs={--watch-namespace=serving,--enable-http2},metrics.port=9000,dashboard.enabled=true,dashboard.port=8443",
+        "dashboard.port=8081,externalMetrics.port=8443",
         "global.of=a-parent-chart",
     ] {
         matrix.push(vec![format!("--set={set}")]);
@@ -54,7 +56,7 @@ fn every_combination_lints_and_renders_the_same_with_each_helm() {
 }
 
 #[test]
-fn a_value_that_does_not_exist_or_is_of_another_type_is_refused() {
+fn a_value_that_does_not_exist_is_of_another_type_or_cannot_work_is_refused() {
     for helm in HELMS.iter().filter_map(|name| Client::new(name)) {
         for (set, words) in [
             ("manger.replicas=2", "manger"),
@@ -68,6 +70,26 @@ fn a_value_that_does_not_exist_or_is_of_another_type_is_refused() {
             ("dashboard.hosts={https://scalers.example.com}", "/dashboard/hosts/0"),
             ("rbac.namespaced=true,externalMetrics.enabled=true", "an API of the whole cluster"),
             ("manager.replicas=2,externalMetrics.enabled=true", "takes manager.replicas=1"),
+            ("manager.replicas=0,externalMetrics.enabled=true", "takes manager.replicas=1"),
+            ("manager.enabled=false,externalMetrics.enabled=true", "takes manager.enabled"),
+            ("serviceAccount.enabled=false", "takes serviceAccount.name"),
+            ("rbac.credentials.namespaces={a,b,a}", "/rbac/credentials/namespaces"),
+            ("rbac.namespaced=true,manager.extraArgs={--watch-namespace=other}", "--watch-namespace, which the chart gives it"),
+            ("rbac.namespaced=true,manager.args={--watch-namespace,other}", "manager.args gives the operator --watch-namespace,"),
+            ("manager.extraArgs={--metrics-secure=false}", "manager.extraArgs gives the operator --metrics-secure,"),
+            ("manager.extraArgs={--leader-elect}", "manager.extraArgs gives the operator --leader-elect,"),
+            ("metrics.port=8081", "metrics.port is 8081, which is the port of the health probes"),
+            ("dashboard.enabled=true,dashboard.port=8443", "dashboard.port is 8443, which is metrics.port"),
+            ("externalMetrics.enabled=true,externalMetrics.port=8443", "externalMetrics.port is 8443, which is metrics.port"),
+            ("manager.labels.control-plane=mine", "manager.labels sets control-plane"),
+            ("manager.pod.labels.control-plane=mine", "manager.pod.labels sets control-plane"),
+            ("manager.pod.annotations.kubectl\\.kubernetes\\.io/default-container=mine", "manager.pod.annotations sets kubectl"),
+            ("serviceAccount.labels.app\\.kubernetes\\.io/name=mine", "serviceAccount.labels sets app"),
+            ("prometheus.enabled=true,prometheus.labels.app\\.kubernetes\\.io/name=mine", "prometheus.labels sets app"),
+            (
+                "grafana.dashboards.enabled=true,grafana.dashboards.labels.app\\.kubernetes\\.io/name=mine",
+                "grafana.dashboards.labels sets app",
+            ),
         ] {
             let refusal = helm.template(&[&format!("--set={set}")]).unwrap_err();
             assert!(refusal.contains(words), "{set}: {refusal}");
@@ -108,7 +130,7 @@ fn the_pod_names_an_account_that_exists() {
     for (set, account, made) in [
         ("serviceAccount.enabled=true", "llm-llmscaleoperator-controller-manager", 1),
         ("serviceAccount.name=mine", "mine", 1),
-        ("serviceAccount.enabled=false", "default", 0),
+        ("serviceAccount.enabled=false,serviceAccount.name=default", "default", 0),
         ("serviceAccount.enabled=false,serviceAccount.name=theirs", "theirs", 0),
     ] {
         let objects = render(&helm, set);
@@ -214,4 +236,26 @@ fn credentials_are_read_where_they_are_allowed_to_be() {
     assert_eq!(bindings("rbac.credentials.enabled=false"), [""; 0]);
     let some = bindings("rbac.credentials.namespaces={a,b}");
     assert_eq!(some, [format!("RoleBinding a {name}"), format!("RoleBinding b {name}")]);
+    // Also where nobody looks at the schema.
+    let twice = helm.template(&["--skip-schema-validation", "--set=rbac.credentials.namespaces={a,a}"]).unwrap();
+    assert_eq!(objects(&twice).iter().filter(|object| identity(object) == format!("RoleBinding a {name}")).count(), 1);
+}
+
+#[test]
+fn notes_tell_of_the_operator_only_where_there_is_one() {
+    // Helm 3 shows notes to those alone who have a cluster.
+    let Some(helm) = Client::new(HELMS[1]) else { return };
+    let notes = |set: &str| {
+        let said = helm.run(["install", "llm", "dist/chart", "--dry-run=client", &format!("--set=dashboard.enabled=true,{set}")]).unwrap();
+        said.split_once("NOTES:\n").unwrap().1.to_owned()
+    };
+    let (with, without) = (notes("manager.enabled=true"), notes("manager.enabled=false"));
+    for of_the_operator in ["rollout status", "Metrics are served", "port-forward"] {
+        assert!(with.contains(of_the_operator), "no {of_the_operator} in {with}");
+        assert!(!without.contains(of_the_operator), "{of_the_operator} in {without}");
+    }
+    assert!(
+        without.starts_with("Everything but the operator itself is installed (manager.enabled is false).\n\n  kubectl get llms -A\n"),
+        "{without}"
+    );
 }
