@@ -19,8 +19,12 @@ const OF_PROMETHEUS: [&str; 3] = ["namespace", "job", "instance"];
 
 /// The rules and the dashboard with everything on.
 fn rendered() -> Option<(Value, Value)> {
-    let set = "--set=prometheus.rules.enabled=true,externalMetrics.enabled=true,grafana.dashboards.enabled=true";
-    let objects = objects(&Client::new(HELMS[1])?.template(&[set]).unwrap());
+    rendered_with("prometheus.rules.runbookBase=")
+}
+
+fn rendered_with(more: &str) -> Option<(Value, Value)> {
+    let set = format!("--set=prometheus.rules.enabled=true,externalMetrics.enabled=true,grafana.dashboards.enabled=true,{more}");
+    let objects = objects(&Client::new(HELMS[1])?.template(&[&set]).unwrap());
     let dashboard = the(&objects, "ConfigMap")["data"]["llmscaler.json"].as_str().unwrap().to_owned();
     Some((the(&objects, "PrometheusRule")["spec"].clone(), serde_json::from_str(&dashboard).unwrap()))
 }
@@ -71,6 +75,20 @@ fn each_alert_says_what_to_do_and_where_that_is_told() {
         let section = page.split("\n## ").find(|section| section.starts_with(&format!("{alert}\n"))).unwrap();
         assert!(section.contains("\nLook at ") && section.contains("\n| you find | do |\n"), "{alert}");
     }
+}
+
+#[test]
+fn each_alert_links_to_where_it_is_told_once_that_is_known() {
+    let page = "https://git.example.com/llmscaleoperator/docs/alerts.md";
+    let Some((spec, _)) = rendered_with(&format!("prometheus.rules.runbookBase={page}")) else { return };
+    for rule in rules(&spec) {
+        let alert = rule["alert"].as_str().unwrap();
+        assert_eq!(rule["annotations"]["runbook_url"], format!("{page}#{}", alert.to_lowercase()));
+        assert!(rule["annotations"]["runbook"].is_null(), "{alert}");
+    }
+    let helm = Client::new(HELMS[1]).unwrap();
+    let refused = helm.template(&["--set=prometheus.rules.enabled=true,prometheus.rules.runbookBase=docs/alerts.md"]).unwrap_err();
+    assert!(refused.contains("runbookBase"), "{refused}");
 }
 
 #[test]
