@@ -112,6 +112,33 @@ fn this_repository_could_be_released_as_what_it_says_it_is() {
 }
 
 #[test]
+fn only_the_highest_release_is_the_latest() {
+    let latest = |version: &str, tags: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tags");
+        std::fs::write(&path, tags).unwrap();
+        Command::new(script("latest.sh")).arg(version).stdin(std::fs::File::open(path).unwrap()).output().unwrap()
+    };
+    for (version, tags, is_latest) in [
+        ("0.1.0", "v0.1.0\n", true),
+        ("1.10.0", "refs/tags/v1.9.9\nrefs/tags/v1.10.0\nrefs/tags/v1.2.0\n", true),
+        ("1.9.10", "v1.10.0\nv1.9.10\nv1.9.9\n", false),
+        ("1.9.10", "v1.9.10\nv2.0.0-rc.1\nv2\nv2.0.0.0\nvery-new\n", true),
+        ("2.0.0-rc.1", "v1.0.0\nv2.0.0-rc.1\n", false),
+        ("2.0.0-rc.1", "v2.0.0-rc.1\n", false),
+    ] {
+        let output = latest(version, tags);
+        assert!(output.status.success(), "{version}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("latest={is_latest}\n"), "{version} of {tags:?}");
+    }
+    // Not all of the tags, so it cannot be told.
+    for tags in ["", "v1.0.0\nv1.2.30\n", "v1x2x3\n"] {
+        let output = latest("1.2.3", tags);
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]), "{tags:?}");
+    }
+}
+
+#[test]
 fn the_notes_of_a_version_are_its_section_alone() {
     let folder = tempfile::tempdir().unwrap();
     let changelog = folder.path().join("CHANGELOG.md");
