@@ -107,7 +107,9 @@ impl<'a> Proxied<'a> {
         if text(found, place) != IpAddr::V4(Ipv4Addr::LOCALHOST).to_string() {
             return Err(unreachable());
         }
-        let named = |port: &&Value| self.port.is_empty() || text(port, "/name") == self.port || port[number].to_string() == self.port;
+        let named = |port: &&Value| {
+            self.port.is_empty() || text(port, "/name") == self.port || self.port.parse().is_ok_and(|asked: u64| port[number] == asked)
+        };
         let port = object::list(found, list).iter().find(named).and_then(|port| u16::try_from(port[number].as_u64()?).ok());
         port.ok_or_else(unreachable)
     }
