@@ -50,7 +50,7 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Promet
 
 .PHONY: helm
 helm: ## Build Helm 3, Helm 4 and kubectl into .cache, for the tests of the chart (needs Go)
-	hack/helm/build.sh
+	@hack/helm/build.sh
 
 .PHONY: bench
 bench: ## Measure what a decision costs and how fast the simulator is

@@ -67,6 +67,9 @@ tags() {
   if [ "$1" = prometheus ]; then echo netgo,remove_all_sd; fi
 }
 
+# What is told here would stand among what a recipe prints that needs the binaries, such as a rendered chart.
+exec >&2
+
 mkdir -p "$out"
 # A second build at the same time would only double the wait.
 if command -v flock >/dev/null; then

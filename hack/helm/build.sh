@@ -42,6 +42,9 @@ pinned_version() {
   awk -v module="$2" '$1 == "require" { sub(/^require /, "") } $1 == module { print $2; exit }' "$here/$1/go.mod"
 }
 
+# What is told here would stand among what a recipe prints that needs the binaries, such as a rendered chart.
+exec >&2
+
 mkdir -p "$out"
 # A second build at the same time would only double the wait.
 if command -v flock >/dev/null; then
