@@ -82,7 +82,7 @@ kind: {{ .kind }}
 metadata:
   name: {{ .name }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "llmscaleoperator.labels" .of | nindent 4 }}
@@ -93,5 +93,5 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ include "llmscaleoperator.serviceAccount" .of }}
-    namespace: {{ .of.Release.Namespace }}
+    namespace: {{ .of.Release.Namespace | quote }}
 {{- end }}

@@ -214,6 +214,19 @@ fn namespaced_rights_end_at_the_namespace() {
     }
 }
 
+/// YAML takes some names for a number or a truth, and its versions differ in which: quoted, every one is text.
+#[test]
+fn a_namespace_of_any_name_is_text() {
+    for helm in HELMS.iter().filter_map(|name| Client::new(name)) {
+        for set in [&format!("--values={EVERYTHING}"), "--set=rbac.namespaced=true,rbac.helpers.enabled=true"] {
+            let rendered = helm.template(&["--namespace=y", set]).unwrap();
+            let named: Vec<&str> = rendered.lines().filter_map(|line| line.trim_start().strip_prefix("namespace: ")).collect();
+            assert!(named.iter().filter(|name| **name == "\"y\"").count() > 5, "{set}: {named:?}");
+            assert!(named.iter().all(|name| name.starts_with('"')), "{set}: {named:?}");
+        }
+    }
+}
+
 #[test]
 fn credentials_are_read_where_they_are_allowed_to_be() {
     let Some(helm) = Client::new(HELMS[0]) else { return };
