@@ -94,7 +94,7 @@ fn finish(
     };
     trace.add(Stage::Write, step);
 
-    let (reason, message) = outcome(&trace.stages);
+    let (reason, message) = outcome(&trace.stages, current);
     let out_of = |which| trace.stages.iter().find(|t| t.stage == which).map_or(current, |t| t.out);
     Decision {
         replicas: current,
@@ -117,7 +117,7 @@ fn direction(from: Replicas, to: Replicas) -> &'static str {
 }
 
 /// Why the decision ended as it did: the guard that holds, else the write, else the last stage that changed the count.
-fn outcome(stages: &[StageTrace]) -> (Reason, String) {
+fn outcome(stages: &[StageTrace], current: Replicas) -> (Reason, String) {
     let find = |which| stages.iter().find(|trace| trace.stage == which);
     let (Some(guard), Some(write), Some(recommend)) = (find(Stage::Guard), find(Stage::Write), find(Stage::Recommend)) else {
         return (Reason::NoChange, String::new());
@@ -136,7 +136,7 @@ fn outcome(stages: &[StageTrace]) -> (Reason, String) {
         (_, Reason::NoChange) => match last_change {
             Some(trace) => because(trace),
             None if recommend.reason == Reason::ValidMetricFound => {
-                (Reason::DesiredWithinRange, format!("the fleet is right: {}", recommend.message))
+                (Reason::DesiredWithinRange, format!("the fleet stays at {current}: {}", recommend.message))
             }
             None => because(recommend),
         },

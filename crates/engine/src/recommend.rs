@@ -108,7 +108,7 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
         step = Step::new(
             current,
             Reason::RequiredMetricUnknown,
-            format!("{} is required and unknown, so the fleet keeps its {current} replicas", readings[index].name),
+            format!("{} is required and unknown, so the fleet keeps its {}", readings[index].name, counted(current)),
         );
     }
     if let (Some(index), Some(fallback)) = (too_long, spec.fallback)
@@ -242,6 +242,10 @@ fn base_in_words(workload: &Workload) -> String {
     }
 }
 
+fn counted(replicas: Replicas) -> String {
+    format!("{replicas} {}", if replicas.get() == 1 { "replica" } else { "replicas" })
+}
+
 /// A value as people read it: with four significant digits, and as a power of ten where zeros would only be counted.
 pub(crate) fn shown(value: Measurement) -> String {
     let rounded = rounded(value);
@@ -259,10 +263,11 @@ fn rounded(value: Measurement) -> f64 {
 }
 
 fn nothing_known(readings: &[ReadingTrace], current: Replicas) -> String {
+    let kept = counted(current);
     match readings {
-        [] => format!("there is no source of recommendations, so the fleet keeps its {current} replicas"),
+        [] => format!("there is no source of recommendations, so the fleet keeps its {kept}"),
         [ReadingTrace { name, state: ReadingState::Unknown(why), .. }] => {
-            format!("{name} is unknown, so the fleet keeps its {current} replicas: {why}")
+            format!("{name} is unknown, so the fleet keeps its {kept}: {why}")
         }
         _ => {
             let names: Vec<&str> = readings.iter().map(|r| r.name.as_str()).collect();
@@ -270,11 +275,7 @@ fn nothing_known(readings: &[ReadingTrace], current: Replicas) -> String {
                 ReadingState::Unknown(why) => Some(why.as_str()),
                 _ => None,
             });
-            format!(
-                "{} are all unknown, so the fleet keeps its {current} replicas; the first: {}",
-                names.join(", "),
-                why.unwrap_or_default()
-            )
+            format!("{} are all unknown, so the fleet keeps its {kept}; the first: {}", names.join(", "), why.unwrap_or_default())
         }
     }
 }
@@ -282,6 +283,14 @@ fn nothing_known(readings: &[ReadingTrace], current: Replicas) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_replica_is_kept_as_one() {
+        for (current, kept) in [(0, "keeps its 0 replicas"), (1, "keeps its 1 replica"), (2, "keeps its 2 replicas")] {
+            let said = nothing_known(&[], Replicas::new(current));
+            assert!(said.ends_with(kept), "{said}");
+        }
+    }
 
     #[test]
     fn values_are_shown_with_four_digits() {
