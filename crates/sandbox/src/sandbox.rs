@@ -24,8 +24,8 @@ use crate::watch::Watch;
 /// How often a watch that asks for bookmarks gets one.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// How many calls are remembered.
-const CALLS: usize = 100_000;
+/// How many calls are remembered until somebody asks for them, which in the demo nobody does.
+const CALLS: usize = 10_000;
 
 /// A Kubernetes API in this process. Clones are the same API.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl Sandbox {
         self.lock().store.forget();
     }
 
-    /// The calls since the last time this was asked, the newest 100,000 at most.
+    /// The calls since the last time this was asked, the newest 10,000 at most.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
@@ -279,7 +279,7 @@ impl Streaming {
             let cut_at = self.cut_at;
             tokio::select! {
                 _ = self.changed.changed() => {}
-                () = sleep_until(self.end) => return None,
+                () = sleep_until(self.end) => self.watch.end(),
                 () = sleep_until(self.mark), if self.watch.bookmarks => {
                     self.watch.mark();
                     self.mark += BOOKMARKS;
@@ -293,5 +293,22 @@ impl Streaming {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn calls_that_nobody_asks_for_are_bounded() {
+        let sandbox = Sandbox::new().unwrap();
+        for number in 0..CALLS + 5 {
+            let head = axum::http::Request::get(format!("/api/v1/namespaces/{number}")).body(()).unwrap().into_parts().0;
+            sandbox.handle(Request::new(head.method, &head.uri, &head.headers, vec![])).await;
+        }
+        let calls = sandbox.calls();
+        assert_eq!((calls.len(), calls[0].name.as_str()), (CALLS, "5"));
+        assert!(sandbox.calls().is_empty());
     }
 }

@@ -88,6 +88,15 @@ impl Watch {
         self.over = true;
     }
 
+    /// Ends because its time is over. One with bookmarks says how far it has come, as the API server does, so that the next one can go
+    /// on from there even if nothing has changed for it in a long time.
+    pub(crate) fn end(&mut self) {
+        if self.bookmarks {
+            self.mark();
+        }
+        self.over = true;
+    }
+
     /// Says how far the watch has come.
     pub(crate) fn mark(&mut self) {
         let mark = self.bookmark(json!({}));

@@ -147,6 +147,29 @@ async fn a_watch_goes_on_where_it_was_or_says_that_it_cannot() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_says_from_where_to_go_on_though_all_it_has_seen_is_forgotten() {
+    let (sandbox, api) = deployed(1).await;
+    let begin = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut watch = api.watch(&WatchParams::default().timeout(30), &begin).await.unwrap().boxed();
+    let maps: Api<ConfigMap> = Api::default_namespaced(sandbox.client());
+    maps.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap()).await.unwrap();
+    let pass = tokio::spawn(async move {
+        for count in 0..1500 {
+            sleep(Duration::from_millis(10)).await;
+            let data = Patch::Merge(json!({"data": {"count": count.to_string()}}));
+            maps.patch("a", &PatchParams::default(), &data).await.unwrap();
+        }
+    });
+    let Some(Ok(WatchEvent::Bookmark(mark))) = watch.next().await else { panic!("no bookmark at the end") };
+    assert!(watch.next().await.is_none());
+    pass.await.unwrap();
+    assert!(sandbox.changes_since(begin.parse().unwrap()).is_none());
+    let mut resumed = api.watch(&WatchParams::default(), &mark.metadata.resource_version).await.unwrap().boxed();
+    api.delete("fleet", &DeleteParams::default()).await.unwrap();
+    assert!(matches!(resumed.next().await.unwrap().unwrap(), WatchEvent::Deleted(_)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watcher_survives_cut_watches_and_410() {
     let (sandbox, api) = deployed(1).await;
     let mut events = watcher::watcher(api.clone(), watcher::Config::default()).boxed();
