@@ -14,15 +14,19 @@ use crate::resource::LLMScaler;
 /// None that is known: the definition has a JSON form.
 pub fn definition() -> serde_json::Result<Value> {
     let mut definition = serde_json::to_value(LLMScaler::crd())?;
-    shorten_numbers(&mut definition);
+    tidy(&mut definition);
     Ok(definition)
 }
 
-/// Writes 0.0 as 0: bounds of a schema are floats, whatever they bound.
-fn shorten_numbers(value: &mut Value) {
+/// Writes 0.0 as 0: bounds of a schema are floats, whatever they bound. Leaves out `nullable: false`, as the API server does: with it,
+/// whoever applies what Helm has installed would differ from it, and be refused for a conflict.
+fn tidy(value: &mut Value) {
     match value {
-        Value::Object(members) => members.values_mut().for_each(shorten_numbers),
-        Value::Array(items) => items.iter_mut().for_each(shorten_numbers),
+        Value::Object(members) => {
+            members.retain(|name, member| name != "nullable" || *member != Value::Bool(false));
+            members.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
         Value::Number(number) => {
             if let Some(whole) = number.as_f64().filter(|x| number.is_f64() && x.fract() == 0.0 && x.abs() < 1e15) {
                 *value = Value::from(whole as i64);
@@ -61,7 +65,7 @@ pub(crate) fn as_kubernetes(schema: &mut Schema) {
         object.entry("maximum").or_insert(json!(i32::MAX));
     }
     if object.contains_key("x-kubernetes-int-or-string") {
-        object.insert("nullable".into(), json!(false)); // kube would say true
+        object.insert("nullable".into(), json!(false)); // kube would say true; see tidy
     }
     if let Some(Value::String(description)) = object.get_mut("description") {
         *description = description.replace('\n', " "); // kubectl breaks lines itself

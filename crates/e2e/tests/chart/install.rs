@@ -132,6 +132,11 @@ async fn lifecycle(plane: &Arc<ControlPlane>, helm: &Client) {
     let columns = |crd: &CustomResourceDefinition| crd.spec.versions[0].additional_printer_columns.as_ref().map_or(0, Vec::len);
     assert_eq!(columns(&after), columns(&before) + 1, "the resource was not upgraded");
     assert_eq!(release.deployment().await["spec"]["replicas"], 2);
+    // Helm's definition is the one that `llmscaler crd` prints: whoever applies it meets no conflict.
+    if let Some(kubectl) = Client::new("kubectl") {
+        let same = "--filename=config/crd/bases/autoscaling.modelsphere.dev_llmscalers.yaml";
+        kubectl.on(plane).run(["apply", "--server-side", "--dry-run=server", same]).unwrap();
+    }
     server.decide(serving.name(), "fleet", 3);
     has_size(&serving, 3).await;
     ends_content(operator).await;
