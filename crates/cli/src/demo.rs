@@ -55,7 +55,7 @@ pub struct DemoArguments {
     /// One more LLMScaler, in YAML or JSON, on a fleet of its own under the same traffic. Its target and its source become the demo's
     #[arg(long, value_name = "FILE")]
     scaler: Option<PathBuf>,
-    /// End by itself after so long, such as 90s, 10m or 1h
+    /// End by itself after so long, such as 90s, 4m30s or 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Print the scenarios, and end

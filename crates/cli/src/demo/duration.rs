@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
-/// Seconds, or a whole number with a unit: `90`, `90s`, `10m`, `1h`.
+use jiff::fmt::friendly::SpanParser;
+
+/// Seconds, or a length with units of at most hours: `90`, `90s`, `4m4s`, `4 min 4 s`, `1.5h`.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, text.as_bytes().last().copied().unwrap_or(b's')),
-        None => (text, b's'),
+    let length = match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => SpanParser::new().parse_unsigned_duration(text).ok(),
     };
-    let seconds = match unit {
-        b'h' => 3600,
-        b'm' => 60,
-        _ => 1,
-    };
-    let length = number.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds)).filter(|seconds| *seconds > 0);
-    length.map(Duration::from_secs).ok_or_else(|| "write a length of time above 0, such as 90s, 10m or 1h".to_owned())
+    length.filter(|length| !length.is_zero()).ok_or_else(|| "write a length of time above 0, such as 90s, 4m30s or 1h".to_owned())
 }
 
 #[cfg(test)]
@@ -23,10 +19,12 @@ mod tests {
 
     #[test]
     fn lengths_have_units_or_are_seconds() {
-        for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1h", 3600)] {
+        for (text, seconds) in
+            [("90", 90), ("90s", 90), ("10m", 600), ("1h", 3600), ("4m4s", 244), ("4 min 4 s", 244), ("1h 30m", 5400), ("1.5h", 5400)]
+        {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for wrong in ["", "0", "0s", "-1s", "1.5h", "s", "1d", "99999999999999999999h"] {
+        for wrong in ["", "0", "0s", "-1s", "1s ago", "s", "1d", "4m4", "99999999999999999999h"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
