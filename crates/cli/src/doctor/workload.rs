@@ -11,6 +11,9 @@ use super::gather::{Fact, Target};
 
 const CHECK: &str = "target";
 
+/// What to do about pods that are not ready.
+const NOT_READY: &str = "wait, or kubectl describe pod";
+
 /// Whether there is a target with a size.
 pub fn check(scaler: &Scaler, namespace: &str, target: &Fact<Target>) -> Vec<Finding> {
     let reference = &scaler.target;
@@ -23,8 +26,8 @@ pub fn check(scaler: &Scaler, namespace: &str, target: &Fact<Target>) -> Vec<Fin
             "correct spec.targetRef, or install the definition of that kind",
         )],
         Ok(Target::Missing { others }) => {
-            let there = if others.is_empty() { "there is none".to_owned() } else { format!("there is {}", others.join(", ")) };
-            let found = format!("there is no {what} in namespace {namespace}; {there}");
+            let others = if others.is_empty() { String::new() } else { format!("; there is {}", others.join(", ")) };
+            let found = format!("there is no {what} in namespace {namespace}{others}");
             vec![Finding::problem(CHECK, found, "correct spec.targetRef.name, or create it: the scaler picks it up by itself")]
         }
         Ok(Target::Found { object, has_scale, .. }) => {
@@ -44,9 +47,10 @@ fn of_size(what: &str, object: &Value, has_scale: bool) -> Finding {
             format!("{what} has neither spec.replicas nor a scale subresource, so nothing can scale it"),
             "name what makes its pods in spec.targetRef",
         ),
-        (Some(size), _) if ready < size => {
-            Finding::note(CHECK, format!("{what} has {size} replicas, and {ready} of them are ready"), "wait, or kubectl describe pod")
-        }
+        (Some(1), _) if ready < 1 => Finding::note(CHECK, format!("{what} has 1 replica, which is not ready"), NOT_READY),
+        (Some(size), _) if ready < size => Finding::note(CHECK, format!("{what} has {size} replicas, {ready} of them ready"), NOT_READY),
+        (Some(0), _) => Finding::ok(CHECK, format!("{what} has 0 replicas")),
+        (Some(1), _) => Finding::ok(CHECK, format!("{what} has 1 replica, which is ready")),
         (Some(size), _) => Finding::ok(CHECK, format!("{what} has {size} replicas, all ready")),
         (None, true) => Finding::ok(CHECK, format!("{what} is scaled through its scale subresource")),
     }
@@ -126,6 +130,8 @@ mod tests {
         assert_eq!(severity(Ok(Target::Unserved)).severity, Severity::Problem);
         let missing = severity(Ok(Target::Missing { others: vec!["vllm-2".to_owned()] }));
         assert_eq!(missing.found, "there is no Deployment vllm in namespace serving; there is vllm-2");
+        let alone = severity(Ok(Target::Missing { others: vec![] }));
+        assert_eq!(alone.found, "there is no Deployment vllm in namespace serving");
         assert_eq!(severity(Err("forbidden".to_owned())).severity, Severity::Note);
     }
 
@@ -133,7 +139,11 @@ mod tests {
     fn a_target_has_a_size_and_pods_that_are_ready() {
         let ready = |ready: i64| json!({"spec": {"replicas": 3}, "status": {"readyReplicas": ready}});
         assert_eq!(found(ready(3), true), [(Severity::Ok, "Deployment vllm has 3 replicas, all ready".to_owned())]);
-        assert_eq!(found(ready(1), true)[0].0, Severity::Note);
+        assert_eq!(found(ready(1), true), [(Severity::Note, "Deployment vllm has 3 replicas, 1 of them ready".to_owned())]);
+        for (size, ready, told) in [(1, 1, "1 replica, which is ready"), (1, 0, "1 replica, which is not ready"), (0, 0, "0 replicas")] {
+            let object = json!({"spec": {"replicas": size}, "status": {"readyReplicas": ready}});
+            assert_eq!(found(object, true)[0].1, format!("Deployment vllm has {told}"));
+        }
         assert_eq!(found(json!({}), false)[0].0, Severity::Problem);
         assert_eq!(found(json!({}), true)[0].0, Severity::Ok);
         let quota = json!([{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}]);
