@@ -26,13 +26,14 @@ use super::stream;
 const STREAMS: usize = 64;
 
 /// The page.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
     ("/overview.js", "text/javascript; charset=utf-8", include_str!("page/overview.js")),
     ("/detail.js", "text/javascript; charset=utf-8", include_str!("page/detail.js")),
+    ("/clock.js", "text/javascript; charset=utf-8", include_str!("page/clock.js")),
     ("/element.js", "text/javascript; charset=utf-8", include_str!("page/element.js")),
     ("/state.js", "text/javascript; charset=utf-8", include_str!("page/state.js")),
     ("/text.js", "text/javascript; charset=utf-8", include_str!("page/text.js")),

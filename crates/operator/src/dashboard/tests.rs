@@ -184,8 +184,19 @@ async fn conditions_that_a_person_should_look_at_are_troubles() {
 #[tokio::test]
 async fn only_get_is_answered_and_every_answer_is_guarded() {
     let router = router_of(&History::new());
-    let pages =
-        ["/", "/style.css", "/icon.svg", "/app.js", "/overview.js", "/detail.js", "/chart.js", "/element.js", "/state.js", "/text.js"];
+    let pages = [
+        "/",
+        "/style.css",
+        "/icon.svg",
+        "/app.js",
+        "/overview.js",
+        "/detail.js",
+        "/clock.js",
+        "/chart.js",
+        "/element.js",
+        "/state.js",
+        "/text.js",
+    ];
     for path in pages.into_iter().chain(["/api/scalers"]) {
         let (status, headers, body) = ask(&router, Method::GET, path, &[]).await;
         assert_eq!(status, StatusCode::OK, "{path}");

@@ -1,5 +1,6 @@
 // Keeps the page current: fetches all scalers once, then takes what has changed from the stream of events.
 
+import { now, set } from './clock.js';
 import * as detail from './detail.js';
 import { say } from './element.js';
 import * as overview from './overview.js';
@@ -18,15 +19,11 @@ let retry = null;
 let attempt = 0;
 /** What has to be done before a change is taken in. */
 let loading = Promise.resolve();
-/** What the server's clock is ahead of ours, in ms. */
-let ahead = 0;
-
-const now = () => Date.now() + ahead;
 const key = (scaler) => `${scaler.namespace}/${scaler.name}`;
 
 /** Takes what all answers have in common. */
 function take(answer) {
-  ahead = answer.now - Date.now();
+  set(answer);
   document.getElementById('standby').hidden = answer.leading;
 }
 
@@ -117,10 +114,11 @@ function route() {
   const to = addressed();
   const from = detail.shown();
   overview.show(to === null, from);
-  detail.show(to, now);
+  detail.show(to);
 }
 
-overview.start(() => now());
+say(connection, 'connecting');
+overview.start();
 window.addEventListener('hashchange', route);
 route();
 // A page that nobody looks at takes none of the few connections that a browser has to one server.

@@ -1,6 +1,7 @@
 // One scaler: why it has the size that it has, and how it came there.
 
 import { nearest, panel } from './chart.js';
+import { now, set } from './clock.js';
 import { make, say } from './element.js';
 import { SIGNS, level, state } from './state.js';
 import { moment, number, span, words } from './text.js';
@@ -10,7 +11,6 @@ const article = document.getElementById('detail');
 const FLOORS = [0.98, 0.95, 0.9, 0.8, 0.5, 0];
 /** Namespace and name of what is shown, or `null`. */
 let shownKey = null;
-let clock = Date.now;
 let parts = null;
 let asking = false;
 let again = false;
@@ -22,8 +22,7 @@ let cursor = null;
 export const shown = () => shownKey;
 
 /** Shows a scaler, or none. */
-export function show(key, now) {
-  clock = now;
+export function show(key) {
   if (key === shownKey) return;
   shownKey = key;
   article.hidden = key === null;
@@ -53,7 +52,11 @@ export async function refresh() {
   try {
     const response = await fetch(`api/scalers/${key.split('/').map(encodeURIComponent).join('/')}`);
     if (key === shownKey && response.status === 404) missing();
-    else if (key === shownKey && response.ok) fill((await response.json()).scaler);
+    else if (key === shownKey && response.ok) {
+      const answer = await response.json();
+      set(answer);
+      fill(answer.scaler);
+    }
   } catch {
     // The connection is told of at the top; what is shown stays.
   }
@@ -107,21 +110,21 @@ function missing() {
 function fill(scaler) {
   latest = scaler;
   for (const child of article.children) child.hidden = false;
-  const now = clock();
+  const at = now();
   const mode = scaler.recommendsOnly ? '; recommends only, and writes nothing' : '';
   say(parts.lead, `Scales ${scaler.target || 'a target that was not found yet'}${mode}`);
   const severity = level(scaler);
   parts.mood.replaceChildren(make('span', { class: `sign ${severity}`, 'aria-hidden': 'true' }, SIGNS[severity]), ` ${state(scaler)}`);
   parts.notice.hidden = !scaler.trouble;
   if (scaler.trouble) say(parts.notice, `The last sync came to nothing: ${scaler.trouble.message}`);
-  facts(scaler, now);
+  facts(scaler, at);
   say(parts.why, scaler.decision?.message ?? 'Nothing has been decided yet.');
   parts.stages.replaceChildren(...(scaler.decision?.stages ?? []).map(stage));
   drawCourse(scaler);
   parts.readings.replaceChildren(...scaler.readings.map((one) => reading(one, scaler.spec)));
-  parts.conditions.replaceChildren(...scaler.conditions.map((condition) => conditionRow(condition, now)));
-  decisions(scaler.decisions, now);
-  parts.events.replaceChildren(...(scaler.events.length ? scaler.events.map((event) => eventItem(event, now)) : [make('li', { class: 'none' }, 'None since this operator started.')]));
+  parts.conditions.replaceChildren(...scaler.conditions.map((condition) => conditionRow(condition, at)));
+  decisions(scaler.decisions, at);
+  parts.events.replaceChildren(...(scaler.events.length ? scaler.events.map((event) => eventItem(event, at)) : [make('li', { class: 'none' }, 'None since this operator started.')]));
 }
 
 function facts(scaler, now) {
@@ -153,8 +156,8 @@ function reading({ name, state, value, target, total, replicas, message }, spec)
   const against = total ? target * (spec ?? 0) : target;
   const kind = state === 'Unknown' ? 'bad' : against && value / against > 1 ? 'over' : undefined;
   return make('tr', {}, make('th', { scope: 'row' }, name), make('td', { class: state === 'Unknown' ? 'bad' : undefined }, state.toLowerCase()),
-    make('td', { class: kind }, number(value)), make('td', {}, target === null ? '–' : total ? `${number(target)} a replica` : number(target)),
-    make('td', {}, replicas === null ? 'nothing' : String(replicas)), make('td', { class: 'wide' }, message ?? ''));
+    make('td', { class: kind, 'data-label': 'value' }, number(value)), make('td', { 'data-label': 'target' }, target === null ? '–' : total ? `${number(target)} a replica` : number(target)),
+    make('td', { 'data-label': 'proposes' }, replicas === null ? 'nothing' : String(replicas)), make('td', { class: 'wide' }, message ?? ''));
 }
 
 function conditionRow({ type, status, reason, since, message }, now) {
@@ -266,7 +269,7 @@ function moveTo(at) {
     say(parts.readout, 'Point at a picture, or move along it with the arrow keys, to read its values.');
     return;
   }
-  const told = [`${moment(at, clock())}:`, `ready ${number(history.ready[index])}`, `asked for ${number(history.spec[index])}`, `desired ${number(history.desired[index])}`]
+  const told = [`${moment(at, now())}:`, `ready ${number(history.ready[index])}`, `asked for ${number(history.spec[index])}`, `desired ${number(history.desired[index])}`]
     .concat(history.signals.map(({ name, value }) => `${name} ${number(value[index])}`));
   for (const [name, late] of [['first token', history.lateTtft], ['per token', history.lateTpot]]) {
     if (late[index] !== null) told.push(`${name} in time ${number((1 - late[index]) * 100)} %`);
