@@ -155,7 +155,7 @@ function stage({ stage: name, in: before, out, reason, message }) {
 function reading({ name, state, value, target, total, replicas, message }, spec) {
   const against = total ? target * (spec ?? 0) : target;
   const kind = state === 'Unknown' ? 'bad' : against && value / against > 1 ? 'over' : undefined;
-  return make('tr', {}, make('th', { scope: 'row' }, name), make('td', { class: state === 'Unknown' ? 'bad' : undefined }, state.toLowerCase()),
+  return make('tr', {}, make('th', { scope: 'row' }, name), make('td', { class: state === 'Unknown' ? 'bad' : undefined, 'data-label': 'state' }, state.toLowerCase()),
     make('td', { class: kind, 'data-label': 'value' }, number(value)), make('td', { 'data-label': 'target' }, target === null ? '–' : total ? `${number(target)} a replica` : number(target)),
     make('td', { 'data-label': 'proposes' }, replicas === null ? 'nothing' : String(replicas)), make('td', { class: 'wide' }, message ?? ''));
 }
