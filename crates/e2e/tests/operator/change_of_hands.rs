@@ -168,7 +168,7 @@ async fn keda_hands_over_without_a_gap_and_takes_the_target_back() {
     terminal.says(&format!("kubectl get scaledobject fleet -n {} -o yaml > fleet.yaml", ns.name())).await;
     let plan = terminal.migrate("-f fleet.yaml").await;
     terminal.take(&plan, "Keep what there is").await;
-    assert!(terminal.holds("fleet.scaledobject.yaml"));
+    assert!(terminal.holds(&format!("{}.fleet.scaledobject.yaml", ns.name())));
     terminal.take(&plan, "Save the scalers").await;
     hasten(&fleet).await;
     fleet.status("beside KEDA", watches("ScaledObject fleet scales Deployment fleet too")).await;
