@@ -25,6 +25,8 @@ pub(crate) struct Watch {
     form: Form,
     /// The version up to which changes have been shown.
     seen: u64,
+    /// The version that its reader can go on from.
+    told: u64,
     pub bookmarks: bool,
     pub timeout: Duration,
     ready: VecDeque<Value>,
@@ -44,6 +46,7 @@ impl Watch {
             selector: Selector::of(ask, request)?,
             form,
             seen: asked.unwrap_or(0),
+            told: asked.unwrap_or(0),
             bookmarks: request.flag("allowWatchBookmarks"),
             timeout: request.number("timeoutSeconds")?.map_or(LIFETIME, Duration::from_secs),
             ready: VecDeque::new(),
@@ -65,6 +68,7 @@ impl Watch {
             }
         }
         if announces_end && self.bookmarks {
+            self.told = self.seen;
             self.ready.push_back(self.bookmark(json!({"k8s.io/initial-events-end": "true"})));
         }
     }
@@ -88,10 +92,10 @@ impl Watch {
         self.over = true;
     }
 
-    /// Ends because its time is over. One with bookmarks says how far it has come, as the API server does, so that the next one can go
-    /// on from there even if nothing has changed for it in a long time.
+    /// Ends because its time is over. One with bookmarks says how far it has come, as the API server does, if it has come further since
+    /// it last said so: the next one can go on from there even if nothing has changed for it in a long time.
     pub(crate) fn end(&mut self) {
-        if self.bookmarks {
+        if self.bookmarks && self.seen > self.told {
             self.mark();
         }
         self.over = true;
@@ -100,6 +104,7 @@ impl Watch {
     /// Says how far the watch has come.
     pub(crate) fn mark(&mut self) {
         let mark = self.bookmark(json!({}));
+        self.told = self.seen;
         self.ready.push_back(mark);
     }
 
