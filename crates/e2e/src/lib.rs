@@ -48,6 +48,7 @@ mod servers;
 mod wait;
 mod workloads;
 
+pub use binaries::built;
 pub use control_plane::ControlPlane;
 pub use decision_server::{DecisionServer, Request};
 pub use exporter::Exporter;

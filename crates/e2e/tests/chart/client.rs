@@ -1,12 +1,11 @@
 //! Helm, kubectl and promtool as child processes.
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
-use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane};
+use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane, built};
 use tempfile::TempDir;
 
 /// Both, since both are in use.
@@ -45,17 +44,7 @@ impl Client {
     }
 
     fn built_by(target: &str, name: &str) -> Option<Self> {
-        static ANNOUNCED: Once = Once::new();
-        let binary = repository().join(".cache").join(target).join("bin").join(name);
-        if binary.is_file() {
-            return Some(Self { binary, home: TempDir::new().unwrap(), kubeconfig: None });
-        }
-        let sentence = format!("tests of the chart need {name}, built once by `make {target}` (a few minutes, needs Go)");
-        assert!(std::env::var("LLMSCALER_E2E").as_deref() != Ok("require"), "{sentence}");
-        ANNOUNCED.call_once(|| {
-            let _ = writeln!(std::io::stderr(), "skipped: {sentence}");
-        });
-        None
+        Some(Self { binary: built(target, &[name])?.join(name), home: TempDir::new().unwrap(), kubeconfig: None })
     }
 
     /// Lets it act on a control plane as the administrator.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane, Namespace, binary, deployment, eventually};
+use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane, Namespace, binary, built, deployment, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,15 +24,8 @@ impl Terminal {
     ///
     /// # Panics
     /// When it is missing under `LLMSCALER_E2E=require`.
-    #[allow(clippy::print_stderr, reason = "a skipped test looks like a passed one")]
     fn open(ns: &Namespace) -> Option<Self> {
-        let kubectl = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/helm/bin/kubectl");
-        if !kubectl.is_file() {
-            let sentence = "the steps of a hand-over need kubectl, built once by `make helm` (a few minutes, needs Go)";
-            assert!(std::env::var("LLMSCALER_E2E").as_deref() != Ok("require"), "{sentence}");
-            eprintln!("skipped: {sentence}");
-            return None;
-        }
+        let kubectl = built("helm", &["kubectl"])?.join("kubectl");
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(kubectl, folder.path().join("kubectl")).unwrap();
         std::os::unix::fs::symlink(binary(), folder.path().join("llmscaler")).unwrap();
