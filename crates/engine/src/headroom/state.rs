@@ -22,7 +22,8 @@ const UNSEEN_WARMUP: f64 = 100.0;
 const LONGEST_WARMUP: f64 = 3600.0;
 
 /// What the headroom law remembers, opaque to everybody else: the shape of requests, what was learned of the engine and of late
-/// requests, the loads and needs of the last hours, and the last answer. Losing it costs five cautious minutes; a restart never shrinks a fleet earlier.
+/// requests, the loads and needs of the last hours, and the last answer. Losing it costs five cautious minutes; a restart never shrinks a
+/// fleet earlier.
 ///
 /// It has some 600 numbers, and fewer than 3000 at any warm-up. Any values are fit to be read: what lies out of range counts as
 /// the nearest that does not.
