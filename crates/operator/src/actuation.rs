@@ -13,6 +13,7 @@ use crate::apply::{HpaError, OwnHpa, keep_hpa, remove_hpa};
 use crate::context::Context;
 use crate::external_metrics::Readings;
 use crate::hpa::{label_of, lost_without_tolerance, values};
+use crate::report::Said;
 
 /// For how many sync periods a reading stands.
 const PERIODS: u32 = 3;
@@ -104,18 +105,9 @@ pub(crate) async fn stand_in(
 pub(crate) struct Reflection {
     /// Where it heads for; `None` while it says nothing.
     pub desired: Option<i32>,
-    pub conditions: Vec<Reflected>,
+    pub conditions: Vec<Said>,
     /// Why the scaler cannot do its work.
     pub trouble: Option<(String, String)>,
-}
-
-/// A condition to report.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reflected {
-    pub kind: &'static str,
-    pub status: Option<bool>,
-    pub reason: String,
-    pub message: String,
 }
 
 impl Reflection {
@@ -126,12 +118,8 @@ impl Reflection {
         kept: Result<Option<HorizontalPodAutoscalerStatus>, HpaError>,
         tolerance: bool,
     ) -> Self {
-        let in_step = |status, reason: &str, message: String| Reflected {
-            kind: HPA_IN_STEP,
-            status: Some(status),
-            reason: reason.to_owned(),
-            message,
-        };
+        let in_step =
+            |status, reason: &'static str, message| Said { kind: HPA_IN_STEP, status: Some(status), reason: reason.into(), message };
         let status = match kept {
             Ok(status) => status.unwrap_or_default(),
             Err(error) => {
@@ -156,13 +144,13 @@ impl Reflection {
                 _ => None,
             };
             let (reason, message) = (condition.reason.unwrap_or_default(), condition.message.unwrap_or_default());
-            conditions.push(Reflected { kind, status, reason, message: format!("the HPA: {message}") });
+            conditions.push(Said { kind, status, reason: reason.into(), message: format!("the HPA: {message}") });
         }
         let disabled = Reason::ScalingDisabled.as_str();
         let active = conditions.iter().find(|condition| condition.kind == ConditionType::ScalingActive.as_str());
         let trouble = active
             .filter(|active| active.status == Some(false) && active.reason != disabled)
-            .map(|active| (active.reason.clone(), active.message.clone()));
+            .map(|active| (active.reason.to_string(), active.message.clone()));
         // At zero the HPA stands aside, and says so.
         let desired = (seen && replicas > Replicas::ZERO).then_some(status.desired_replicas);
         Self { desired, conditions, trouble }
@@ -266,7 +254,7 @@ mod tests {
             ("ScaledToZero", "False", "x"),
         ]);
         let well = Reflection::of(&spec, three, Ok(Some(well)), true);
-        let kinds: Vec<_> = well.conditions.iter().map(|one| (one.kind, one.status, one.reason.as_str())).collect();
+        let kinds: Vec<_> = well.conditions.iter().map(|one| (one.kind, one.status, one.reason.as_ref())).collect();
         let expected = [
             ("HPAInStep", Some(true), "InStep"),
             ("AbleToScale", Some(true), "ReadyForNewScale"),
@@ -286,9 +274,9 @@ mod tests {
         let (spec, three) = (spec(json!({})), Replicas::new(3));
         let foreign = Reflection::of(&spec, three, Err(HpaError::Foreign("KEDA has it".to_owned())), true);
         assert_eq!(foreign.trouble, Some(("APIServiceOwned".to_owned(), "KEDA has it".to_owned())));
-        assert_eq!((foreign.conditions[0].status, foreign.conditions[0].reason.as_str()), (Some(false), "APIServiceOwned"));
+        assert_eq!((foreign.conditions[0].status, foreign.conditions[0].reason.as_ref()), (Some(false), "APIServiceOwned"));
         let lossy = Reflection::of(&spec, three, Ok(None), false);
-        assert_eq!((lossy.conditions[0].status, lossy.conditions[0].reason.as_str()), (Some(true), "WithoutTolerance"));
+        assert_eq!((lossy.conditions[0].status, lossy.conditions[0].reason.as_ref()), (Some(true), "WithoutTolerance"));
         assert!(lossy.conditions[0].message.contains("behavior.tolerance"), "{:?}", lossy.conditions[0]);
     }
 }

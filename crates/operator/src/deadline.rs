@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::lease::WRITE_MARGIN;
-use crate::report::shortened;
+use crate::words;
 
 /// For one call, retries on 429 and 503 included. Not longer than what is left of a lease when a claim to it ends, so that no write
 /// outlives the leadership that it was begun under.
@@ -14,7 +14,7 @@ const API_DEADLINE: Duration = WRITE_MARGIN;
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// It failed, or was refused.
-    #[error("{}", words(.0))]
+    #[error("{}", words::of_error(.0))]
     Api(#[from] kube::Error),
     /// It took too long.
     #[error("the API server did not answer within {} s, or only that it has too much to do", API_DEADLINE.as_secs())]
@@ -37,37 +37,6 @@ impl CallError {
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict())
     }
-}
-
-/// Longest account of an error, in bytes. A proxy in front of the API server answers with whole pages.
-const LONGEST: usize = 300;
-
-/// The error in words for people, on one line: where the API server has said something, that alone.
-pub(crate) fn words(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => line(&status.message),
-        other => line(&with_causes(other)),
-    }
-}
-
-/// The text on one line, cut if it is too long for one.
-pub(crate) fn line(text: &str) -> String {
-    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), LONGEST)
-}
-
-/// An error with what caused it: "client error (Connect)" alone does not tell a wrong name from a closed port. Some errors repeat their
-/// cause in their own words, which is not said twice.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = next.source();
-    }
-    text
 }
 
 /// The answer of `call`, if it comes in time.
@@ -99,25 +68,6 @@ mod tests {
         };
         assert!(absent(404) && absent(405));
         assert!(!absent(403) && !absent(409) && !absent(503) && !CallError::Deadline.is_absent());
-    }
-
-    #[test]
-    fn a_page_of_a_proxy_becomes_one_short_line() {
-        let page = format!("<html>\r\n<head>\n\t<title>502 Bad Gateway</title>\n{}", "<p>é</p>\n".repeat(100));
-        let status = kube::core::Status::failure(&page, "Failed to parse error data").with_code(502);
-        let told = words(&kube::Error::Api(status.boxed()));
-        assert!(told.starts_with("<html> <head> <title>502 Bad Gateway</title> <p>é</p> <p>"), "{told}");
-        assert!(told.len() <= LONGEST && told.ends_with('…') && !told.contains(['\n', '\r', '\t']), "{told}");
-    }
-
-    #[test]
-    fn an_error_is_told_with_its_causes_each_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("client error ({0})")]
-        struct Layer(&'static str, #[source] std::io::Error);
-        let refused = || std::io::Error::other("connection refused");
-        assert_eq!(with_causes(&Layer("Connect", refused())), "client error (Connect): connection refused");
-        assert_eq!(with_causes(&Layer("connection refused", refused())), "client error (connection refused)");
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{debug, info, warn};
 
 use self::record::{Record, View};
-use crate::deadline::words;
+use crate::words;
 
 /// How long others leave a lease to its holder after they last saw it renewed.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -76,7 +76,7 @@ enum CallError {
     /// The lease is no longer what it was when it was read: another version, made meanwhile, or gone.
     #[error("another process wrote the lease at the same time")]
     Contested,
-    #[error("{}", words(.0))]
+    #[error("{}", words::of_error(.0))]
     Api(kube::Error),
 }
 

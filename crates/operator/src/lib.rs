@@ -38,6 +38,7 @@ mod supervisor;
 mod target;
 mod warmup;
 mod watch;
+mod words;
 
 pub use clock::Clock;
 pub use readings::Readings;

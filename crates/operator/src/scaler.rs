@@ -19,7 +19,7 @@ use crate::dereference::{Place, Unreachable, View};
 use crate::metrics::WriteOutcome;
 use crate::observe::{Observed, Observer};
 use crate::owners::{Changes, Contest, Rival, first_rival, written};
-use crate::report::{Reporter, Trouble};
+use crate::report::{Conclusion, Reporter, Trouble};
 use crate::target::Target;
 use crate::warmup::Warmup;
 use crate::watch::change;
@@ -448,8 +448,8 @@ impl Task {
                     context.metrics.write(&self.namespace, &self.name, WriteOutcome::Ok);
                 }
                 let scoped = self.current.as_ref().and_then(|current| current.observer.scoped.as_ref());
-                let warmup = self.warmup.status();
-                let news = self.reporter.decision(context, &self.object, decision, written, warmup, scoped).await;
+                let conclusion = Conclusion { decision, written, warmup: self.warmup.status(), scoped };
+                let news = self.reporter.decision(context, &self.object, conclusion).await;
                 if decision.deferred() && written.is_none() {
                     if news {
                         info!(reason = %decision.reason, "Deferring scaling: {}", decision.message);

@@ -20,8 +20,8 @@ use tracing::{error, info, warn};
 use crate::context::Context;
 use crate::health::Part;
 use crate::metrics::Watched;
-use crate::watch::{proves_success, words_of_watch};
-use crate::{report, scaler};
+use crate::watch::proves_success;
+use crate::{report, scaler, words};
 
 /// How often the loop shows that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -101,7 +101,7 @@ impl Supervisor {
                         }
                     }
                     Some(Err(error)) => {
-                        let error = words_of_watch(&error);
+                        let error = words::of_watch(&error);
                         if part.failed(error.clone()) {
                             warn!(error, "The watch of LLMScalers was interrupted; trying on");
                         }

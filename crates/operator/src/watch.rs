@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
-use crate::deadline::{line, words};
 use crate::health::{Failures, Part};
 use crate::metrics::{Metrics, Watched};
+use crate::words;
 
 /// How often a quiet watch shows that its task is alive.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -206,7 +206,7 @@ async fn run<T: Kept>(
                     take(event, &shared, &mut listing);
                 }
                 Some(Err(error)) => {
-                    let error = words_of_watch(&error);
+                    let error = words::of_watch(&error);
                     if failures.failed(error.clone()) {
                         warn!(watch = %what, error, "Watch interrupted; trying on");
                     }
@@ -232,17 +232,6 @@ pub(crate) async fn change(version: &mut watch::Receiver<u64>) {
 /// Whether the API server has given what was asked for. A list that begins has only been asked for.
 pub(crate) fn proves_success<T>(event: &Event<T>) -> bool {
     !matches!(event, Event::Init)
-}
-
-/// The error of a watch in words for people.
-pub(crate) fn words_of_watch(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            words(error)
-        }
-        watcher::Error::WatchError(status) => line(&status.message),
-        watcher::Error::NoResourceVersion => error.to_string(),
-    }
 }
 
 fn take<T: Kept>(event: Event<T::Object>, shared: &Shared<T>, listing: &mut State<T>) {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::history::Synced;
 use super::level::Last;
 use super::samples::{Samples, is_total, value};
-use crate::report::shortened;
+use crate::words::shortened;
 
 /// How many decisions are kept of those that changed something or came to another reason than the one before.
 pub const DECISIONS: usize = 20;

@@ -10,7 +10,8 @@ use super::{
     tests::{decision, spec},
 };
 use crate::actuation::HPA_IN_STEP;
-use crate::report::{QUERIES_SCOPED, READY, Trouble};
+use crate::report::Trouble;
+use crate::report::condition::{QUERIES_SCOPED, READY};
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
