@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::pages::root;
+use llmscaler_pages::root;
 
 /// The package of a folder.
 fn package(folder: &str) -> String {

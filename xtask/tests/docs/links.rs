@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::pages::{pages, root};
+use llmscaler_pages::{pages, root};
 
 #[test]
 fn every_link_leads_somewhere() {

@@ -8,4 +8,3 @@ mod architecture;
 mod commands;
 mod links;
 mod objects;
-mod pages;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::pages::pages;
+use llmscaler_pages::pages;
 
 /// The scaler that is a document, or that a document of `llmscaler decide` is about.
 fn scaler(document: Value) -> Option<Value> {

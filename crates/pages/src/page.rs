@@ -6,24 +6,33 @@ use std::path::{Path, PathBuf};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// The folder of the repository.
+///
+/// # Panics
+/// When the sources are gone.
+#[must_use]
 pub fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).canonicalize().unwrap()
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap()
 }
 
 /// A fenced block.
+#[derive(Debug)]
 pub struct Block {
     /// What stands behind the fence: a language, and perhaps marks after commas.
     pub info: String,
+    /// What is in it, each line with its end.
     pub text: String,
 }
 
 /// A page.
+#[derive(Debug)]
 pub struct Page {
     /// From the root of the repository.
     pub path: String,
+    /// Where its links and pictures lead.
     pub links: Vec<String>,
     /// As GitHub and mdBook make them of headings.
     pub anchors: HashSet<String>,
+    /// In the order of the page.
     pub blocks: Vec<Block>,
 }
 
@@ -69,6 +78,10 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Every page that people read, by path.
+///
+/// # Panics
+/// When one cannot be read, or there are so few that they cannot be all.
+#[must_use]
 pub fn pages() -> Vec<Page> {
     let root = root();
     let mut paths: Vec<PathBuf> =
@@ -89,8 +102,13 @@ pub fn pages() -> Vec<Page> {
     paths.iter().map(|path| Page::read(&root, path)).collect()
 }
 
-#[test]
-fn anchors_are_those_of_github() {
-    assert_eq!(anchor("spec.metrics[]"), "specmetrics");
-    assert_eq!(anchor("What it says, and `how`"), "what-it-says-and-how");
+#[cfg(test)]
+mod tests {
+    use super::anchor;
+
+    #[test]
+    fn anchors_are_those_of_github() {
+        assert_eq!(anchor("spec.metrics[]"), "specmetrics");
+        assert_eq!(anchor("What it says, and `how`"), "what-it-says-and-how");
+    }
 }
