@@ -122,7 +122,11 @@ impl ControlPlane {
     /// When it cannot be written.
     #[must_use]
     pub fn kubeconfig(&self, token: &str) -> PathBuf {
-        let text = kubeconfig::file(self.api_url(), &self.certificates.authority, token);
+        self.write_kubeconfig(&kubeconfig::file(self.api_url(), &self.certificates.authority, token))
+    }
+
+    /// A file of this text that goes with the run.
+    pub(crate) fn write_kubeconfig(&self, text: &str) -> PathBuf {
         let file = tempfile::Builder::new().prefix("kubeconfig-").tempfile_in(self.run.data()).unwrap();
         std::fs::write(file.path(), text).unwrap();
         file.into_temp_path().keep().unwrap()
@@ -157,7 +161,7 @@ impl ControlPlane {
 
     /// A namespace of the test's own, called after `purpose`, with a kubelet for its pods.
     pub async fn namespace(self: &Arc<Self>, purpose: &str) -> Namespace {
-        Namespace::start(Arc::clone(self), purpose).await
+        Namespace::in_plane(Arc::clone(self), purpose).await
     }
 
     /// Applies every document of `yaml` as the administrator; what has no namespace goes to `default`.

@@ -1,15 +1,13 @@
 //! A scheduler and kubelet for one namespace, without containers: pods live as the test says.
 
+mod of_cluster;
+mod of_sandbox;
+
 use crate::background;
 use crate::control_plane::ControlPlane;
 use crate::pod_status;
-use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, ResourceExt as _};
-use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use k8s_openapi::api::core::v1::Pod;
+use llmscaler_sandbox::Life;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -19,12 +17,6 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// The node of all pods.
-const NODE: &str = "e2e";
-
-/// After a request that failed for another reason than that the pod has changed.
-const RETRY: Duration = Duration::from_millis(500);
-
 /// Binds the namespace's pods to a node, makes them Ready after a while, and lets them go after a while.
 ///
 /// By default all of it happens at once. A change applies to the pods that are there, too: a pod that becomes
@@ -32,7 +24,8 @@ const RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Kubelet {
     policy: watch::Sender<Policy>,
-    task: AbortHandle,
+    /// What it does by the API; the sandbox looks at its pods itself.
+    task: Option<AbortHandle>,
 }
 
 type Predicate = Arc<dyn Fn(&Pod) -> bool + Send + Sync>;
@@ -46,6 +39,18 @@ struct Policy {
     unschedulable: Predicate,
 }
 
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            ready_after: Duration::ZERO,
+            drain: Duration::ZERO,
+            capacity: usize::MAX,
+            unready: Arc::new(|_| false),
+            unschedulable: Arc::new(|_| false),
+        }
+    }
+}
+
 impl fmt::Debug for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Policy").field("capacity", &self.capacity).finish_non_exhaustive()
@@ -53,24 +58,17 @@ impl fmt::Debug for Policy {
 }
 
 impl Kubelet {
-    pub(crate) async fn start(plane: &Arc<ControlPlane>, namespace: &str) -> Self {
-        let (policy, changes) = watch::channel(Policy {
-            ready_after: Duration::ZERO,
-            drain: Duration::ZERO,
-            capacity: usize::MAX,
-            unready: Arc::new(|_| false),
-            unschedulable: Arc::new(|_| false),
-        });
-        let plane = Arc::downgrade(plane);
-        let namespace = namespace.to_owned();
-        let task = background::runtime().spawn(async move {
-            let Some(client) = plane.upgrade().map(|plane| plane.client()) else { return };
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
-            let _ = Api::<Node>::all(client.clone()).patch(NODE, &PatchParams::apply("e2e").force(), &Patch::Apply(&node)).await;
-            let pods = Api::namespaced(client, &namespace);
-            Loop { pods, policy: changes, known: HashMap::new(), listed: HashSet::new() }.run().await;
-        });
-        Self { policy, task: task.abort_handle() }
+    /// One that writes to the API, as kubelets do.
+    pub(crate) fn of_cluster(plane: &Arc<ControlPlane>, namespace: &str) -> Self {
+        let (policy, changes) = watch::channel(Policy::default());
+        let task = background::runtime().spawn(of_cluster::run(Arc::downgrade(plane), namespace.to_owned(), changes));
+        Self { policy, task: Some(task.abort_handle()) }
+    }
+
+    /// One that says to the sandbox's own how its pods live.
+    pub(crate) fn of_sandbox() -> (Self, Life) {
+        let (policy, changes) = watch::channel(Policy::default());
+        (Self { policy, task: None }, of_sandbox::life(changes))
     }
 
     /// How long a pod takes from its node to Ready: the warm-up.
@@ -101,7 +99,9 @@ impl Kubelet {
 
 impl Drop for Kubelet {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
@@ -113,6 +113,21 @@ struct Known {
     deleted: Option<Instant>,
 }
 
+impl Known {
+    fn new() -> Self {
+        Self { pod: Pod::default(), address: next_address(), bound: None, deleted: None }
+    }
+
+    /// As the API has it now.
+    fn becomes(&mut self, pod: Pod) {
+        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let deleted = pod.metadata.deletion_timestamp.is_some();
+        self.pod = pod;
+        self.bound = bound.then(|| self.bound.unwrap_or_else(Instant::now));
+        self.deleted = deleted.then(|| self.deleted.unwrap_or_else(Instant::now));
+    }
+}
+
 /// What is next for one pod.
 #[derive(Debug, PartialEq)]
 enum Step {
@@ -122,129 +137,6 @@ enum Step {
     Remove,
     Wait(Instant),
     Nothing,
-}
-
-struct Loop {
-    pods: Api<Pod>,
-    policy: watch::Receiver<Policy>,
-    // By uid: a StatefulSet's pods come back under the same names.
-    known: HashMap<String, Known>,
-    listed: HashSet<String>,
-}
-
-impl Loop {
-    async fn run(mut self) {
-        let mut events = watcher(self.pods.clone(), watcher::Config::default()).boxed();
-        let mut wake = None;
-        loop {
-            tokio::select! {
-                event = events.next() => match event {
-                    Some(Ok(event)) => self.note(event),
-                    Some(Err(_)) => tokio::time::sleep(RETRY).await,
-                    None => return,
-                },
-                changed = self.policy.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
-            }
-            wake = self.act().await;
-        }
-    }
-
-    fn note(&mut self, event: Event<Pod>) {
-        match event {
-            Event::Apply(pod) => self.keep(pod),
-            Event::Delete(pod) => drop(self.known.remove(&uid(&pod))),
-            Event::Init => self.listed.clear(),
-            Event::InitApply(pod) => {
-                self.listed.insert(uid(&pod));
-                self.keep(pod);
-            }
-            // A pod that ended while nobody watched would take up room for ever.
-            Event::InitDone => self.known.retain(|uid, _| self.listed.contains(uid)),
-        }
-    }
-
-    fn keep(&mut self, pod: Pod) {
-        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        let deleted = pod.metadata.deletion_timestamp.is_some();
-        let known = self.known.entry(uid(&pod)).or_insert_with(|| Known {
-            pod: Pod::default(),
-            address: next_address(),
-            bound: None,
-            deleted: None,
-        });
-        known.pod = pod;
-        known.bound = bound.then(|| known.bound.unwrap_or_else(Instant::now));
-        known.deleted = deleted.then(|| known.deleted.unwrap_or_else(Instant::now));
-    }
-
-    /// Takes every step that is due and returns when the next one will be.
-    async fn act(&mut self) -> Option<Instant> {
-        let policy = self.policy.borrow_and_update().clone();
-        let mut oldest_first: Vec<_> =
-            self.known.values().map(|known| (known.pod.creation_timestamp(), known.pod.name_any(), uid(&known.pod))).collect();
-        oldest_first.sort();
-        let mut wake: Option<Instant> = None;
-        for (_, _, uid) in oldest_first {
-            // A pod may be several steps behind: a new one is bound, reported on, and ready at once.
-            loop {
-                let room = self.known.values().filter(|known| known.bound.is_some()).count() < policy.capacity;
-                let Some(known) = self.known.get(&uid) else { break };
-                let next = match step(known, &policy, room, Instant::now()) {
-                    Step::Nothing => break,
-                    Step::Wait(until) => until,
-                    step => match self.take(&uid, step).await {
-                        Ok(()) => continue,
-                        Err(kube::Error::Api(status)) if status.code == 404 => {
-                            self.known.remove(&uid);
-                            break;
-                        }
-                        // Somebody was faster; the event of what they did is on its way.
-                        Err(kube::Error::Api(status)) if status.code == 409 => break,
-                        Err(_) => Instant::now() + RETRY,
-                    },
-                };
-                wake = Some(wake.map_or(next, |wake| wake.min(next)));
-                break;
-            }
-        }
-        wake
-    }
-
-    async fn take(&mut self, uid: &str, step: Step) -> Result<(), kube::Error> {
-        let Some(known) = self.known.get(uid) else { return Ok(()) };
-        let name = known.pod.name_any();
-        let status = match step {
-            Step::Bind => {
-                let binding = json!({
-                    "apiVersion": "v1",
-                    "kind": "Binding",
-                    "metadata": {"name": name, "uid": uid},
-                    "target": {"kind": "Node", "name": NODE},
-                });
-                let _: Value = self.pods.create_subresource("binding", &name, &PostParams::default(), &binding).await?;
-                let pod = self.pods.get(&name).await?;
-                self.keep(pod);
-                return Ok(());
-            }
-            Step::Remove => {
-                let same = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-                let params = DeleteParams::default().grace_period(0).preconditions(same);
-                self.pods.delete(&name, &params).await?;
-                self.known.remove(uid);
-                return Ok(());
-            }
-            Step::ReportUnschedulable => pod_status::unschedulable(&known.pod),
-            Step::Report { ready } => pod_status::running(&known.pod, ready, known.address),
-            Step::Wait(_) | Step::Nothing => return Ok(()),
-        };
-        // With its uid, so that a successor of the same name is not taken for it.
-        let mut patch = status;
-        patch["metadata"] = json!({"uid": uid});
-        let pod = self.pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-        self.keep(pod);
-        Ok(())
-    }
 }
 
 fn step(known: &Known, policy: &Policy, room: bool, now: Instant) -> Step {
@@ -271,10 +163,6 @@ fn step(known: &Known, policy: &Policy, room: bool, now: Instant) -> Step {
     } else {
         Step::Nothing
     }
-}
-
-fn uid(pod: &Pod) -> String {
-    pod.uid().unwrap_or_default()
 }
 
 /// A loopback address per pod, so that a test can serve each pod's own metrics on the usual port.

@@ -3,6 +3,7 @@
 //! [`ControlPlane`] runs etcd, the API server, the controller manager and Prometheus on loopback. Nothing
 //! runs pods: a [`Kubelet`] per [`Namespace`] moves them through their lives, on the test's terms. Load is
 //! an [`Exporter`] that Prometheus scrapes or a [`DecisionServer`], and the binary under test an [`Operator`].
+//! A test that the sandbox can serve, too, takes its namespace from an [`ApiServer`] and runs on either.
 //!
 //! ```no_run
 //! # use llmscaler_e2e::{ControlPlane, deployment};
@@ -26,6 +27,7 @@
     reason = "test support: whatever fails here fails the test that called it"
 )]
 
+mod api_server;
 mod background;
 mod binaries;
 mod certificates;
@@ -44,10 +46,12 @@ mod prometheus;
 mod relay;
 mod report;
 mod run_folder;
+mod sandbox_server;
 mod servers;
 mod wait;
 mod workloads;
 
+pub use api_server::ApiServer;
 pub use binaries::built;
 pub use control_plane::ControlPlane;
 pub use decision_server::{DecisionServer, Request};

@@ -1,8 +1,12 @@
 //! A namespace per test: its objects, its kubelet and its waits.
 
+use crate::api_server::ApiServer;
 use crate::control_plane::ControlPlane;
 use crate::exporter::Exporter;
+use crate::kubeconfig::ADMIN_TOKEN;
 use crate::kubelet::Kubelet;
+use crate::operator::{Launch, Operator};
+use crate::sandbox_server::SandboxServer;
 use crate::{background, manifest, report, wait, workloads};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -21,6 +25,8 @@ use std::time::Duration;
 /// A namespace that is deleted, with all that is in it, when the test ends.
 pub struct Namespace {
     plane: Arc<ControlPlane>,
+    /// The API server that it is in, where that is not the plane's.
+    sandbox: Option<SandboxServer>,
     name: String,
     client: Client,
     kubelet: Kubelet,
@@ -28,16 +34,26 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    pub(crate) async fn start(plane: Arc<ControlPlane>, purpose: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("{purpose}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let client = plane.client();
+    pub(crate) async fn in_plane(plane: Arc<ControlPlane>, purpose: &str) -> Self {
+        let name = name_for(purpose);
+        let kubelet = Kubelet::of_cluster(&plane, &name);
+        Self::enter(plane, None, name, kubelet).await
+    }
+
+    /// In a sandbox of its own. Prometheus is the plane's.
+    pub(crate) async fn in_sandbox(plane: Arc<ControlPlane>, purpose: &str) -> Self {
+        let (kubelet, life) = Kubelet::of_sandbox();
+        let sandbox = SandboxServer::start(life).await;
+        Self::enter(plane, Some(sandbox), name_for(purpose), kubelet).await
+    }
+
+    async fn enter(plane: Arc<ControlPlane>, sandbox: Option<SandboxServer>, name: String, kubelet: Kubelet) -> Self {
+        let client = sandbox.as_ref().map_or_else(|| plane.client(), SandboxServer::client);
         let mut object = core::Namespace::default();
         object.metadata.name = Some(name.clone());
         Api::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
-        let kubelet = Kubelet::start(&plane, &name).await;
         let exporter = plane.exporter_of(&name);
-        Self { plane, name, client, kubelet, exporter }
+        Self { plane, sandbox, name, client, kubelet, exporter }
     }
 
     /// Its name, unique in the plane.
@@ -46,10 +62,39 @@ impl Namespace {
         &self.name
     }
 
-    /// The plane that it is in.
+    /// The plane that it is in, or that at least its Prometheus is of.
     #[must_use]
     pub fn plane(&self) -> &Arc<ControlPlane> {
         &self.plane
+    }
+
+    /// The API server that it is in.
+    #[must_use]
+    pub fn server(&self) -> ApiServer {
+        if self.sandbox.is_some() { ApiServer::Sandbox } else { ApiServer::Real }
+    }
+
+    /// A client of the administrator. It belongs to the runtime of the test.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A kubeconfig file of the administrator.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        match &self.sandbox {
+            Some(sandbox) => self.plane.write_kubeconfig(&sandbox.kubeconfig(&self.name).to_string()),
+            None => self.plane.kubeconfig(ADMIN_TOKEN),
+        }
+    }
+
+    /// An operator of the administrator, of this namespace alone, that is not yet started.
+    pub fn launch(&self) -> Launch {
+        Operator::launch(&self.plane).kubeconfig(self.kubeconfig()).argument("--watch-namespace").argument(&self.name)
     }
 
     /// The stand-in for the scheduler and the kubelet of its pods.
@@ -219,6 +264,12 @@ impl Namespace {
     }
 }
 
+/// A name that is unique in this process.
+fn name_for(purpose: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{purpose}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 impl Debug for Namespace {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Namespace").field("name", &self.name).finish_non_exhaustive()
@@ -229,6 +280,9 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("logs of the servers and the operator: {}", self.plane.logs().display());
+        }
+        if self.sandbox.is_some() {
+            return;
         }
         let plane = Arc::clone(&self.plane);
         let name = self.name.clone();

@@ -22,7 +22,7 @@ const START: Duration = Duration::from_secs(60);
 pub struct Launch {
     plane: Arc<ControlPlane>,
     binary: Option<PathBuf>,
-    token: String,
+    kubeconfig: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -38,7 +38,7 @@ pub struct Operator {
 impl Operator {
     /// An operator of the administrator, without leader election, that serves plain metrics.
     pub fn launch(plane: &Arc<ControlPlane>) -> Launch {
-        Launch { plane: Arc::clone(plane), binary: None, token: ADMIN_TOKEN.to_owned(), arguments: Vec::new(), environment: Vec::new() }
+        Launch { plane: Arc::clone(plane), binary: None, kubeconfig: None, arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// Ends it as Kubernetes does and returns how it ended.
@@ -119,8 +119,14 @@ impl Launch {
     }
 
     /// Runs it as whoever has `token`, such as a service account with no more than the chart's RBAC.
-    pub fn token(mut self, token: &str) -> Self {
-        token.clone_into(&mut self.token);
+    pub fn token(self, token: &str) -> Self {
+        let kubeconfig = self.plane.kubeconfig(token);
+        self.kubeconfig(kubeconfig)
+    }
+
+    /// Runs it against another API server than the plane's.
+    pub(crate) fn kubeconfig(mut self, file: PathBuf) -> Self {
+        self.kubeconfig = Some(file);
         self
     }
 
@@ -168,7 +174,7 @@ impl Launch {
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
             .arg("--metrics-secure=false")
             .args(self.arguments)
-            .env("KUBECONFIG", self.plane.kubeconfig(&self.token))
+            .env("KUBECONFIG", self.kubeconfig.unwrap_or_else(|| self.plane.kubeconfig(ADMIN_TOKEN)))
             .env("NO_COLOR", "1")
             .envs(self.environment);
         let process = Process::spawn("operator", &command, &self.plane.add_operator_log()).unwrap();

@@ -27,7 +27,7 @@
 //! A namespace has 500 pods at most, as by a ResourceQuota that cannot be seen.
 //! Other quotas, admission, `blockOwnerDeletion`, eviction, logs and exec are missing, as are the descriptions of `kubectl explain` and of
 //! columns, and most columns of `-o wide`. All else that the end-to-end tests ask of both is answered alike
-//! (`crates/e2e/tests/sandbox.rs`).
+//! (`crates/e2e/tests/sandbox.rs`), and the scenarios of the operator run on both (`crates/e2e/tests/operator`).
 //!
 //! # Libraries
 //!

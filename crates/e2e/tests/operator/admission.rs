@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, ControlPlane, DecisionServer, Namespace, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, SOON, binding, condition, events, operator_of};
@@ -13,10 +15,10 @@ use crate::scaler::{on_decisions, on_load, scaler};
 /// Less than any period of these tests, on a machine that does much else.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
+#[rstest]
 #[tokio::test]
-async fn the_api_server_refuses_what_cannot_work_and_says_what_to_write() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("refused").await;
+async fn the_api_server_refuses_what_cannot_work_and_says_what_to_write(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("refused").await else { return };
     let metric = |target: &str| json!({"metrics": [{"query": "up", "target": target}]});
     for (more, words) in [
         (json!({"minReplicas": 5, "maxReplicas": 4}), "minReplicas must not be above maxReplicas; lower minReplicas or raise maxReplicas"),
@@ -49,9 +51,10 @@ async fn the_api_server_refuses_what_cannot_work_and_says_what_to_write() {
     ns.apply(&on_load(&ns, json!({}))).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_edit_is_acted_on_at_once_although_the_period_is_long() {
-    let Some(fleet) = Fleet::start("edit", 2).await else { return };
+async fn an_edit_is_acted_on_at_once_although_the_period_is_long(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "edit", 2).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 8);
     fleet.scale_on_decisions(&server, json!({"syncPeriodSeconds": 60})).await;
@@ -72,9 +75,10 @@ async fn is_not_ready(ns: &Namespace, reason: &str, words: &str) -> Value {
     ns.wait_for(&ns.scalers(), "fleet", &format!("not ready because of {reason}: {words}"), SOON, says).await
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_target_that_is_missing_is_scaled_as_soon_as_it_is_there() {
-    let Some(fleet) = Fleet::start("missing", 1).await else { return };
+async fn a_target_that_is_missing_is_scaled_as_soon_as_it_is_there(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "missing", 1).await else { return };
     let ns = fleet.ns();
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 3);
@@ -89,9 +93,10 @@ async fn a_target_that_is_missing_is_scaled_as_soon_as_it_is_there() {
     fleet.condition("Ready", "True", "ValidMetricFound").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_kind_that_the_cluster_does_not_serve_is_named() {
-    let Some(fleet) = Fleet::start("unserved", 1).await else { return };
+async fn a_kind_that_the_cluster_does_not_serve_is_named(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "unserved", 1).await else { return };
     let server = DecisionServer::start().await;
     let target = |api_version: &str, kind: &str| json!({"targetRef": {"apiVersion": api_version, "kind": kind}});
     fleet.scale_on_decisions(&server, target("apps/v1", "Deploymnet")).await;

@@ -12,7 +12,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
-use llmscaler_e2e::{ControlPlane, Namespace, Operator, deployment};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Namespace, Operator, deployment};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{SOON, condition, launch_of, nothing_was_forbidden};
@@ -73,9 +75,8 @@ struct Tenant {
 }
 
 impl Tenant {
-    async fn start(purpose: &str) -> Option<Self> {
-        let plane = ControlPlane::shared().await?;
-        let ns = plane.namespace(purpose).await;
+    async fn start(on: ApiServer, purpose: &str) -> Option<Self> {
+        let ns = on.namespace(purpose).await?;
         ns.create(&deployment("fleet", 1)).await;
         let server = Guarded::start(&ns).await;
         let operator = launch_of(&ns).await.argument("--zap-log-level=debug").start().await;
@@ -152,9 +153,10 @@ fn header(secret: &str, key: &str) -> Value {
     json!({"name": "Authorization", "prefix": "Bearer ", "secretKeyRef": {"name": secret, "key": key}})
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_token_that_is_rotated_is_in_use_within_seconds_and_nobody_is_told_it() {
-    let Some(tenant) = Tenant::start("rotated").await else { return };
+async fn a_token_that_is_rotated_is_in_use_within_seconds_and_nobody_is_told_it(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(tenant) = Tenant::start(on, "rotated").await else { return };
     tenant.trust().await;
     // With the line end that `echo` adds.
     tenant.token(&format!("{FIRST}\n")).await;
@@ -174,9 +176,10 @@ async fn a_token_that_is_rotated_is_in_use_within_seconds_and_nobody_is_told_it(
     tenant.told_nobody().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_is_missing_of_the_credentials_is_named_and_used_as_soon_as_it_is_there() {
-    let Some(tenant) = Tenant::start("missing").await else { return };
+async fn what_is_missing_of_the_credentials_is_named_and_used_as_soon_as_it_is_there(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(tenant) = Tenant::start(on, "missing").await else { return };
     tenant.server.set(FIRST, 4.0);
     tenant.scale(json!({"maxReplicas": 4})).await;
     tenant.is_unknown_because(&["there is no Secret prometheus in namespace", tenant.ns.name()]).await;

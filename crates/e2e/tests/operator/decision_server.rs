@@ -1,13 +1,16 @@
 //! Fleets whose size a decision server says: `metricProvider: Custom`.
 
-use llmscaler_e2e::DecisionServer;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer};
+use rstest::rstest;
 use serde_json::json;
 
 use crate::fleet::{Fleet, condition};
 
+#[rstest]
 #[tokio::test]
-async fn a_decision_moves_the_fleet_up_to_zero_and_back() {
-    let Some(fleet) = Fleet::start("decides", 1).await else { return };
+async fn a_decision_moves_the_fleet_up_to_zero_and_back(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "decides", 1).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 5);
     fleet.scale_on_decisions(&server, json!({"minReplicas": 0})).await;
@@ -22,9 +25,10 @@ async fn a_decision_moves_the_fleet_up_to_zero_and_back() {
     fleet.is_serving(3).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_bounds_hold_for_decisions_too() {
-    let Some(fleet) = Fleet::start("clamps", 3).await else { return };
+async fn the_bounds_hold_for_decisions_too(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "clamps", 3).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 2_000_000_000);
     fleet.scale_on_decisions(&server, json!({"minReplicas": 2, "maxReplicas": 4})).await;
@@ -36,9 +40,10 @@ async fn the_bounds_hold_for_decisions_too() {
     assert!(low.contains("minReplicas"), "{low}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_question_carries_the_service_and_the_headers_to_the_path() {
-    let Some(fleet) = Fleet::start("headers", 1).await else { return };
+async fn a_question_carries_the_service_and_the_headers_to_the_path(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "headers", 1).await else { return };
     let server = DecisionServer::start().await;
     server.decide("prod", "qwen 3/32b", 2);
     fleet
@@ -61,9 +66,10 @@ async fn a_question_carries_the_service_and_the_headers_to_the_path() {
     assert!(!status.to_string().contains("s3cret"), "a secret in the status: {status}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_decision_for_another_service_or_in_another_schema_moves_nothing() {
-    let Some(fleet) = Fleet::start("matches", 2).await else { return };
+async fn a_decision_for_another_service_or_in_another_schema_moves_nothing(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "matches", 2).await else { return };
     let server = DecisionServer::start().await;
     fleet.scale_on_decisions(&server, json!({})).await;
 

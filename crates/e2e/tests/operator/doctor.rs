@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
-use llmscaler_e2e::{ControlPlane, Namespace, deployment};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Namespace, deployment};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -31,9 +33,10 @@ async fn finds(ns: &Namespace, severity: &str, check: &str, words: &str) -> Told
     told
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_fleet_in_good_health_is_told_so() {
-    let Some(fleet) = Fleet::start("healthy", 2).await else { return };
+async fn a_fleet_in_good_health_is_told_so(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "healthy", 2).await else { return };
     fleet.load(1.0).await;
     fleet.scale_on_load(json!({})).await;
     fleet.condition("ScalingActive", "True", "ValidMetricFound").await;
@@ -56,17 +59,17 @@ async fn a_fleet_in_good_health_is_told_so() {
 }
 
 /// A fleet with a scaler and no operator.
-async fn alone(purpose: &str, more: Value) -> Option<Namespace> {
-    let plane = ControlPlane::shared().await?;
-    let ns = plane.namespace(purpose).await;
+async fn alone(on: ApiServer, purpose: &str, more: Value) -> Option<Namespace> {
+    let ns = on.namespace(purpose).await?;
     ns.create(&deployment("fleet", 2)).await;
     ns.apply(&on_load(&ns, more)).await;
     Some(ns)
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_query_that_gives_no_single_value_is_a_problem() {
-    let Some(ns) = alone("queries", json!({})).await else { return };
+async fn a_query_that_gives_no_single_value_is_a_problem(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "queries", json!({})).await else { return };
     finds(&ns, "problem", "query", "no series matches").await;
     let each = format!(r#"load{{namespace="{}"}}"#, ns.name());
     ns.apply(&on_load(&ns, json!({"metrics": [{"name": "load", "query": each, "target": "1"}]}))).await;
@@ -82,9 +85,10 @@ async fn a_query_that_gives_no_single_value_is_a_problem() {
     finds(&ns, "problem", "query", "parse error").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_source_that_cannot_be_asked_is_one_problem() {
-    let Some(ns) = alone("sources", json!({"serverAddress": "http://127.0.0.1:1"})).await else { return };
+async fn a_source_that_cannot_be_asked_is_one_problem(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "sources", json!({"serverAddress": "http://127.0.0.1:1"})).await else { return };
     let told = finds(&ns, "problem", "source", "cannot be reached from here").await;
     assert!(findings(&told, &ns, "fleet").iter().all(|(severity, check, _)| check != "query" || severity != "problem"));
     let other = ns.plane().prometheus().url().to_owned();
@@ -98,18 +102,20 @@ async fn a_source_that_cannot_be_asked_is_one_problem() {
     finds(&ns, "problem", "source", "there is no Secret prom").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_target_that_is_not_there_is_a_problem_and_those_that_are_there_are_named() {
-    let Some(ns) = alone("targets", json!({"targetRef": {"name": "fleets"}})).await else { return };
+async fn a_target_that_is_not_there_is_a_problem_and_those_that_are_there_are_named(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "targets", json!({"targetRef": {"name": "fleets"}})).await else { return };
     finds(&ns, "problem", "target", "there is no Deployment fleets in namespace").await;
     finds(&ns, "problem", "target", "there is fleet").await;
     ns.apply(&on_load(&ns, json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Engine"}}))).await;
     finds(&ns, "problem", "target", "serves no Engine in apps/v1").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn whoever_else_decides_on_the_size_is_named() {
-    let Some(ns) = alone("rivals-of", json!({})).await else { return };
+async fn whoever_else_decides_on_the_size_is_named(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "rivals-of", json!({})).await else { return };
     ns.exporter().set("load", &[], 1.0);
     ns.exporter().scraped().await;
     let replicas = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "fleet"}, "spec": {"replicas": 2}});
@@ -129,9 +135,10 @@ async fn whoever_else_decides_on_the_size_is_named() {
     finds(&ns, "problem", "owner", "LLMScaler second scales Deployment fleet too").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_grace_period_that_cuts_answers_off_is_a_warning_with_an_exit_code_of_its_own() {
-    let Some(ns) = alone("graces", json!({})).await else { return };
+async fn a_grace_period_that_cuts_answers_off_is_a_warning_with_an_exit_code_of_its_own(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "graces", json!({})).await else { return };
     ns.exporter().set("load", &[], 1.0);
     ns.exporter().scraped().await;
     let short = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 10}}}});
@@ -143,7 +150,7 @@ async fn a_grace_period_that_cuts_answers_off_is_a_warning_with_an_exit_code_of_
 
 #[tokio::test]
 async fn rights_that_the_operator_lacks_are_named() {
-    let Some(ns) = alone("rights", json!({})).await else { return };
+    let Some(ns) = alone(Real, "rights", json!({})).await else { return };
     ns.plane().service_account(ns.name(), "powerless").await;
     let account = format!("{}/powerless", ns.name());
     let told = llmscaler(&ns, &["doctor", "fleet", "-o", "json", "--operator-account", &account]).await;
@@ -153,9 +160,10 @@ async fn rights_that_the_operator_lacks_are_named() {
     assert_eq!(told.code, Some(1));
 }
 
+#[rstest]
 #[tokio::test]
-async fn arguments_a_cluster_that_is_away_and_a_closed_pipe() {
-    let Some(ns) = alone("edges", json!({})).await else { return };
+async fn arguments_a_cluster_that_is_away_and_a_closed_pipe(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = alone(on, "edges", json!({})).await else { return };
     assert_eq!(llmscaler(&ns, &["doctor", "--operator-account", "x"]).await.code, Some(2));
     assert_eq!(llmscaler(&ns, &["doctor", "nobody"]).await.code, Some(1));
     let away = llmscaler(&ns, &["doctor", "--context", "nowhere"]).await;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use llmscaler_e2e::Relay;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Relay};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::epp::{self, Epp};
@@ -40,9 +42,12 @@ async fn counted(fleet: &Fleet, values: [&str; 2]) -> Value {
     fleet.status(&format!("{values:?}"), are).await
 }
 
+#[rstest]
 #[tokio::test]
-async fn queue_and_running_requests_take_the_fleet_from_zero_to_many_and_after_the_cooldown_to_zero() {
-    let Some(fleet) = Fleet::start("dual", 0).await else { return };
+async fn queue_and_running_requests_take_the_fleet_from_zero_to_many_and_after_the_cooldown_to_zero(
+    #[values(Real, Sandbox)] on: ApiServer,
+) {
+    let Some(fleet) = Fleet::start(on, "dual", 0).await else { return };
     let epp = Epp::start(fleet.ns().exporter());
     fleet.ns().exporter().scraped().await;
     scale(&fleet, json!({})).await;
@@ -73,9 +78,10 @@ async fn queue_and_running_requests_take_the_fleet_from_zero_to_many_and_after_t
     fleet.keeps_size(0).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn at_zero_neither_an_outage_nor_a_restart_of_the_picker_wakes_the_fleet() {
-    let Some(fleet) = Fleet::start("dual-zero", 0).await else { return };
+async fn at_zero_neither_an_outage_nor_a_restart_of_the_picker_wakes_the_fleet(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "dual-zero", 0).await else { return };
     let relay = Relay::to(fleet.ns().plane().prometheus().url()).await;
     let epp = Epp::start(fleet.ns().exporter());
     fleet.ns().exporter().scraped().await;
@@ -100,9 +106,10 @@ async fn at_zero_neither_an_outage_nor_a_restart_of_the_picker_wakes_the_fleet()
     sizes.were(&[0, 2]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn above_zero_neither_an_outage_nor_a_restart_of_the_picker_ends_a_replica() {
-    let Some(fleet) = Fleet::start("dual-busy", 3).await else { return };
+async fn above_zero_neither_an_outage_nor_a_restart_of_the_picker_ends_a_replica(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "dual-busy", 3).await else { return };
     let relay = Relay::to(fleet.ns().plane().prometheus().url()).await;
     let epp = Epp::start(fleet.ns().exporter());
     epp.load(40, 0);
@@ -136,9 +143,10 @@ async fn above_zero_neither_an_outage_nor_a_restart_of_the_picker_ends_a_replica
     sizes.were(&[3, 0]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn without_a_label_that_tells_pools_apart_nothing_is_asked_and_the_condition_names_one() {
-    let Some(fleet) = Fleet::start("dual-unscoped", 2).await else { return };
+async fn without_a_label_that_tells_pools_apart_nothing_is_asked_and_the_condition_names_one(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "dual-unscoped", 2).await else { return };
     let epp = Epp::start(fleet.ns().exporter());
     epp.load(400, 50);
     fleet.ns().exporter().scraped().await;

@@ -4,15 +4,17 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 use std::time::Duration;
 
-use llmscaler_e2e::eventually;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, SOON};
 use crate::told::{Told, llmscaler, start};
 
 /// A fleet of two with a load of 2 each, which the scaler has grown to four.
-async fn grown(purpose: &str) -> Option<Fleet> {
-    let fleet = Fleet::start(purpose, 2).await?;
+async fn grown(on: ApiServer, purpose: &str) -> Option<Fleet> {
+    let fleet = Fleet::start(on, purpose, 2).await?;
     fleet.load(2.0).await;
     fleet.scale_on_load(json!({"maxReplicas": 4})).await;
     fleet.is_serving(4).await;
@@ -21,9 +23,10 @@ async fn grown(purpose: &str) -> Option<Fleet> {
     Some(fleet)
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_live_decision_is_told_in_words_and_for_programs() {
-    let Some(fleet) = grown("explain").await else { return };
+async fn a_live_decision_is_told_in_words_and_for_programs(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = grown(on, "explain").await else { return };
     let ns = fleet.ns();
     let told = llmscaler(ns, &["explain", "fleet"]).await;
     assert_eq!((told.code, told.errors.as_str()), (Some(0), ""), "{told:#?}");
@@ -47,9 +50,10 @@ async fn a_live_decision_is_told_in_words_and_for_programs() {
     assert!(row.contains("Deployment fleet") && row.contains("1-4"), "{list:#?}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_name_that_is_not_there_is_a_failure_that_names_those_that_are() {
-    let Some(fleet) = Fleet::start("unnamed", 1).await else { return };
+async fn a_name_that_is_not_there_is_a_failure_that_names_those_that_are(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "unnamed", 1).await else { return };
     let Told { out, errors, code } = llmscaler(fleet.ns(), &["explain", "fleet"]).await;
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(errors.contains("there is no LLMScaler in namespace"), "{errors}");
@@ -59,9 +63,10 @@ async fn a_name_that_is_not_there_is_a_failure_that_names_those_that_are() {
     assert!(told.errors.contains("did you mean fleet?"), "{told:#?}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn watching_tells_each_change_until_it_is_interrupted() {
-    let Some(fleet) = grown("watching").await else { return };
+async fn watching_tells_each_change_until_it_is_interrupted(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = grown(on, "watching").await else { return };
     let mut child = start(fleet.ns(), &["explain", "fleet", "--watch", "-o", "json"]);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (send, mut changes) = tokio::sync::mpsc::unbounded_channel::<Value>();
@@ -91,9 +96,10 @@ async fn watching_tells_each_change_until_it_is_interrupted() {
     reader.join().unwrap();
 }
 
+#[rstest]
 #[tokio::test]
-async fn whoever_has_seen_enough_closes_the_pipe_without_an_error() {
-    let Some(fleet) = grown("enough").await else { return };
+async fn whoever_has_seen_enough_closes_the_pipe_without_an_error(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = grown(on, "enough").await else { return };
     let mut child = start(fleet.ns(), &["explain", "fleet"]);
     drop(child.stdout.take());
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();

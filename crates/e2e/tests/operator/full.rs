@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::epp::{self, Epp};
 use crate::fleet::Fleet;
+use llmscaler_e2e::ApiServer::Real;
 
 /// Set to 1, these tests run.
 const FULL: &str = "LLMSCALER_E2E_FULL";
@@ -97,7 +98,7 @@ async fn the_slo_object_of_the_guide_follows_a_surge_up_and_drains_at_the_docume
     if !wanted() {
         return;
     }
-    let Some(fleet) = Fleet::start("full-slo", 3).await else { return };
+    let Some(fleet) = Fleet::start(Real, "full-slo", 3).await else { return };
     fleet.ns().kubelet().ready_after(WARM_UP);
     let epp = Epp::start(fleet.ns().exporter());
     fleet
@@ -148,7 +149,7 @@ async fn the_dual_metric_object_of_the_guide_goes_from_zero_up_and_to_zero_after
     if !wanted() {
         return;
     }
-    let Some(fleet) = Fleet::start("full-dual", 0).await else { return };
+    let Some(fleet) = Fleet::start(Real, "full-dual", 0).await else { return };
     fleet.ns().kubelet().ready_after(WARM_UP);
     let epp = Epp::start(fleet.ns().exporter());
     fleet

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
-use llmscaler_e2e::DecisionServer;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, condition};
@@ -29,9 +31,10 @@ async fn begin_rollout(fleet: &Fleet) {
     fleet.ns().patch(&fleet.ns().deployments(), "fleet", &template).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_change_waits_for_a_rollout_and_follows_it_at_once_without_another_question() {
-    let Some(fleet) = Fleet::start("rollout", 3).await else { return };
+async fn a_change_waits_for_a_rollout_and_follows_it_at_once_without_another_question(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "rollout", 3).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 3);
     fleet.scale_on_decisions(&server, json!({"syncPeriodSeconds": LONG_PERIOD.as_secs()})).await;
@@ -58,9 +61,10 @@ async fn a_change_waits_for_a_rollout_and_follows_it_at_once_without_another_que
     fleet.is_serving(5).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_rollout_holds_a_scale_down_too_and_a_sync_may_change_its_mind_meanwhile() {
-    let Some(fleet) = Fleet::start("rollout-down", 4).await else { return };
+async fn a_rollout_holds_a_scale_down_too_and_a_sync_may_change_its_mind_meanwhile(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "rollout-down", 4).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 4);
     fleet.scale_on_decisions(&server, json!({})).await;
@@ -77,10 +81,11 @@ async fn a_rollout_holds_a_scale_down_too_and_a_sync_may_change_its_mind_meanwhi
     sizes.were(&[4, 6]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_rollout_that_has_failed_is_not_waited_for() {
+async fn a_rollout_that_has_failed_is_not_waited_for(#[values(Real, Sandbox)] on: ApiServer) {
     const DEADLINE: Duration = Duration::from_secs(3);
-    let Some(fleet) = Fleet::start("rollout-failed", 3).await else { return };
+    let Some(fleet) = Fleet::start(on, "rollout-failed", 3).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 3);
     fleet.scale_on_decisions(&server, json!({})).await;
@@ -97,9 +102,10 @@ async fn a_rollout_that_has_failed_is_not_waited_for() {
     sizes.were(&[3, 5]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_scale_down_waits_until_every_replica_is_ready() {
-    let Some(fleet) = Fleet::start("unready", 4).await else { return };
+async fn a_scale_down_waits_until_every_replica_is_ready(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "unready", 4).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 4);
     fleet.scale_on_decisions(&server, json!({"syncPeriodSeconds": LONG_PERIOD.as_secs()})).await;
@@ -126,9 +132,10 @@ async fn a_scale_down_waits_until_every_replica_is_ready() {
     sizes.were(&[4, 2]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn unready_replicas_do_not_hold_a_scale_up() {
-    let Some(fleet) = Fleet::start("unready-up", 2).await else { return };
+async fn unready_replicas_do_not_hold_a_scale_up(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "unready-up", 2).await else { return };
     let server = DecisionServer::start().await;
     fleet.ns().kubelet().hold_unready(|_| true);
     server.decide("", "fleet", 3);
@@ -138,9 +145,10 @@ async fn unready_replicas_do_not_hold_a_scale_up() {
     fleet.has_size(5).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_next_step_down_waits_until_the_last_pods_have_drained() {
-    let Some(fleet) = Fleet::start("drains", 4).await else { return };
+async fn the_next_step_down_waits_until_the_last_pods_have_drained(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "drains", 4).await else { return };
     let server = DecisionServer::start().await;
     fleet.ns().kubelet().drain_for(Duration::from_secs(600));
     server.decide("", "fleet", 2);
@@ -161,9 +169,10 @@ async fn the_next_step_down_waits_until_the_last_pods_have_drained() {
     sizes.were(&[4, 3, 5, 4, 3]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn no_more_is_asked_for_while_earlier_asks_find_no_node() {
-    let Some(fleet) = Fleet::start("capacity", 2).await else { return };
+async fn no_more_is_asked_for_while_earlier_asks_find_no_node(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "capacity", 2).await else { return };
     fleet.ns().kubelet().capacity(3);
     let server = DecisionServer::start().await;
     let sizes = fleet.sizes().await;

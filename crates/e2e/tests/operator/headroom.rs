@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::epp::{self, Epp, HEALTHY};
 use crate::fleet::{Fleet, condition};
+use llmscaler_e2e::ApiServer;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use rstest::rstest;
 
 /// Promised as in the guides; the law reckons in steps of 15 s.
 fn headroom() -> Value {
@@ -37,9 +40,10 @@ async fn under_traffic<T>(epp: &Epp<'_>, rate: f64, waited_for: impl Future<Outp
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_fleet_grows_with_what_arrives_while_every_latency_is_good() {
-    let Some(fleet) = Fleet::start("headroom", 2).await else { return };
+async fn a_fleet_grows_with_what_arrives_while_every_latency_is_good(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "headroom", 2).await else { return };
     let epp = Epp::start(fleet.ns().exporter());
     epp.load(40, 0);
     let status = under_traffic(&epp, 30.0, async {

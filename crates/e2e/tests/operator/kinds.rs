@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use llmscaler_e2e::ApiServer::Real;
 use llmscaler_e2e::{Namespace, eventually, leader_worker_set, stateful_set};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::steered::Steered;
 
 #[tokio::test]
 async fn a_stateful_set_follows_and_its_pods_are_never_marked() {
-    let Some(test) = Steered::start("stateful").await else { return };
+    let Some(test) = Steered::start(Real, "stateful").await else { return };
     let sets = test.ns.stateful_sets();
     test.ns.create(&stateful_set("fleet", 2)).await;
     let marks = MarkWatch::start(&test.ns).await;
@@ -35,7 +36,7 @@ async fn a_stateful_set_follows_and_its_pods_are_never_marked() {
 #[tokio::test]
 async fn a_stateful_set_is_left_alone_until_all_pods_are_of_its_newest_revision() {
     const NEXT: &str = "model-server:next";
-    let Some(test) = Steered::start("revisions").await else { return };
+    let Some(test) = Steered::start(Real, "revisions").await else { return };
     let sets = test.ns.stateful_sets();
     test.ns.create(&stateful_set("fleet", 2)).await;
     test.ns.wait_for(&sets, "fleet", "2 ready", SOON, |set| set["status"]["readyReplicas"] == 2).await;
@@ -62,7 +63,7 @@ async fn a_stateful_set_is_left_alone_until_all_pods_are_of_its_newest_revision(
 
 #[tokio::test]
 async fn a_leader_worker_set_follows_in_groups_and_waits_for_its_rollout() {
-    let Some(test) = Steered::start("groups").await else { return };
+    let Some(test) = Steered::start(Real, "groups").await else { return };
     let sets = test.ns.leader_worker_sets();
     sets.create(&PostParams::default(), &leader_worker_set("fleet", 2, 4)).await.unwrap();
     test.ns.report_groups("fleet", 2, 2, 2).await;
@@ -87,7 +88,7 @@ async fn a_leader_worker_set_follows_in_groups_and_waits_for_its_rollout() {
 
 #[tokio::test]
 async fn a_kind_that_keeps_its_size_elsewhere_is_scaled_through_its_scale_subresource() {
-    let Some(test) = Steered::start("pool").await else { return };
+    let Some(test) = Steered::start(Real, "pool").await else { return };
     let scale = json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas"});
     let pools = Kind::install(&test.ns, "Pool", "pools", json!({"status": {}, "scale": scale})).await;
     pools.grant(&test.ns, &["get", "list", "watch"], &["get", "patch"]).await;
@@ -106,7 +107,7 @@ async fn a_kind_that_keeps_its_size_elsewhere_is_scaled_through_its_scale_subres
 
 #[tokio::test]
 async fn a_kind_without_a_scale_subresource_has_its_replicas_applied_and_nothing_else() {
-    let Some(test) = Steered::start("band").await else { return };
+    let Some(test) = Steered::start(Real, "band").await else { return };
     let bands = Kind::install(&test.ns, "Band", "bands", json!({"status": {}})).await;
     bands.grant(&test.ns, &["get", "list", "watch", "patch"], &[]).await;
     bands.create("fleet", json!({"replicas": 2, "size": 7})).await;

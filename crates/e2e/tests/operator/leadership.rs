@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};
-use llmscaler_e2e::{DecisionServer, Namespace, Operator, deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer, Namespace, Operator, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -19,9 +21,10 @@ const LEASE: &str = "0abb3156.modelsphere.dev";
 /// A lease that is not renewed is left alone for so long.
 const EXPIRY: Duration = Duration::from_secs(15);
 
+#[rstest]
 #[tokio::test]
-async fn when_the_leader_is_killed_the_standby_takes_over_once_the_lease_has_expired() {
-    let Some(test) = Candidates::start("killed").await else { return };
+async fn when_the_leader_is_killed_the_standby_takes_over_once_the_lease_has_expired(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Candidates::start(on, "killed").await else { return };
     let leader = test.candidate().await;
     test.led_by(&leader).await;
     let standby = test.candidate().await;
@@ -42,9 +45,10 @@ async fn when_the_leader_is_killed_the_standby_takes_over_once_the_lease_has_exp
     assert!(waited > EXPIRY - Duration::from_secs(4), "taken after {waited:?}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_leader_that_is_stopped_hands_over_at_once() {
-    let Some(test) = Candidates::start("stopped").await else { return };
+async fn a_leader_that_is_stopped_hands_over_at_once(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Candidates::start(on, "stopped").await else { return };
     let leader = test.candidate().await;
     test.led_by(&leader).await;
     let standby = test.candidate().await;
@@ -59,9 +63,10 @@ async fn a_leader_that_is_stopped_hands_over_at_once() {
     test.settles_at(5).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_leader_whose_lease_is_stolen_writes_nothing_until_it_is_given_back() {
-    let Some(test) = Candidates::start("stolen").await else { return };
+async fn a_leader_whose_lease_is_stolen_writes_nothing_until_it_is_given_back(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Candidates::start(on, "stolen").await else { return };
     let operator = test.candidate().await;
     test.led_by(&operator).await;
     test.ask(3);
@@ -91,8 +96,8 @@ struct Candidates {
 }
 
 impl Candidates {
-    async fn start(purpose: &str) -> Option<Self> {
-        let (ns, server) = without_operator(purpose).await?;
+    async fn start(on: ApiServer, purpose: &str) -> Option<Self> {
+        let (ns, server) = without_operator(on, purpose).await?;
         let test = Self { ns, server };
         test.ask(2);
         test.ns.create(&deployment("fleet", 2)).await;
@@ -104,6 +109,9 @@ impl Candidates {
     /// One more operator that wants to lead.
     async fn candidate(&self) -> Operator {
         let launch = launch_of(&self.ns).await;
+        if self.ns.server() == Sandbox {
+            return launch.leader_elect(self.ns.name()).start().await;
+        }
         let role = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/rbac/leader_election_role.yaml")).unwrap();
         self.ns.apply(&role).await;
         self.ns.apply(&binding("leader-election", "Role", "llmscaler-leader-election")).await;

@@ -3,15 +3,18 @@
 use std::time::{Duration, Instant};
 
 use kube::api::DeleteParams;
-use llmscaler_e2e::{deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{A_FEW_SYNCS, SOON, condition};
 use crate::steered::Steered;
 
+#[rstest]
 #[tokio::test]
-async fn a_missing_target_is_named_and_picked_up_as_soon_as_it_exists() {
-    let Some(test) = Steered::start("missing").await else { return };
+async fn a_missing_target_is_named_and_picked_up_as_soon_as_it_exists(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "missing").await else { return };
     test.ask(3);
     test.scale(json!({"retryPeriodSeconds": 600})).await;
     let missing = |scaler: &Value| {
@@ -29,9 +32,10 @@ async fn a_missing_target_is_named_and_picked_up_as_soon_as_it_exists() {
     test.ns.wait_for(&test.ns.scalers(), "fleet", "ready", SOON, ready).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_deleted_target_is_missed_and_its_successor_picked_up() {
-    let Some(test) = Steered::start("successor").await else { return };
+async fn a_deleted_target_is_missed_and_its_successor_picked_up(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "successor").await else { return };
     test.ask(3);
     test.ns.create(&deployment("fleet", 1)).await;
     test.scale(json!({"retryPeriodSeconds": 600})).await;
@@ -44,9 +48,10 @@ async fn a_deleted_target_is_missed_and_its_successor_picked_up() {
     test.ns.wait_for(&test.ns.scalers(), "fleet", "ready", SOON, ready("True")).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_deleted_scaler_leaves_its_target_as_it_is_and_asks_no_more() {
-    let Some(test) = Steered::start("deleted").await else { return };
+async fn a_deleted_scaler_leaves_its_target_as_it_is_and_asks_no_more(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "deleted").await else { return };
     test.ask(3);
     test.ns.create(&deployment("fleet", 1)).await;
     test.scale(json!({})).await;
@@ -71,9 +76,10 @@ async fn a_deleted_scaler_leaves_its_target_as_it_is_and_asks_no_more() {
     assert_eq!(before["spec"]["replicas"], 3);
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_operator_at_work_is_healthy_and_ready() {
-    let Some(test) = Steered::start("health").await else { return };
+async fn an_operator_at_work_is_healthy_and_ready(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "health").await else { return };
     test.ask(2);
     test.ns.create(&deployment("fleet", 1)).await;
     test.scale(json!({})).await;

@@ -1,4 +1,7 @@
-//! The operator on a real control plane.
+//! The operator under test, on a real control plane and, in every scenario that both can serve, on the sandbox.
+//!
+//! A test takes its [`ApiServer`](llmscaler_e2e::ApiServer) as a value; one that names `Real` needs what the sandbox has not: RBAC,
+//! admission, aggregated APIs, kinds of others, and the controllers of StatefulSets and of HorizontalPodAutoscalers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what helps a test may fail it")]
 

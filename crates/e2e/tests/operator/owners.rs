@@ -6,7 +6,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, deployment};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, ControlPlane, DecisionServer, Namespace, deployment};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -68,8 +70,8 @@ fn hpa(name: &str, owner: Option<&Value>) -> HorizontalPodAutoscaler {
 }
 
 /// A fleet of 2 that is scaled to 3.
-async fn scaled(purpose: &str) -> Option<Steered> {
-    let test = Steered::start(purpose).await?;
+async fn scaled(on: ApiServer, purpose: &str) -> Option<Steered> {
+    let test = Steered::start(on, purpose).await?;
     test.ns.create(&deployment("fleet", 2)).await;
     test.settles_at(2).await;
     test.ask(3);
@@ -78,9 +80,10 @@ async fn scaled(purpose: &str) -> Option<Steered> {
     Some(test)
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_hpa_that_appears_has_the_target_until_it_goes() {
-    let Some(test) = scaled("hpa").await else { return };
+async fn an_hpa_that_appears_has_the_target_until_it_goes(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = scaled(on, "hpa").await else { return };
     let scaler = test.ns.scalers().get("fleet").await.unwrap();
     let ours = json!({"apiVersion": "autoscaling.modelsphere.dev/v1alpha1", "kind": "LLMScaler", "name": "fleet",
         "uid": scaler.metadata.uid, "controller": true});
@@ -101,9 +104,10 @@ async fn an_hpa_that_appears_has_the_target_until_it_goes() {
     was_told_once(&test.ns, "rival").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn beside_an_hpa_one_that_recommends_tells_where_they_differ() {
-    let Some(test) = Steered::start("beside").await else { return };
+async fn beside_an_hpa_one_that_recommends_tells_where_they_differ(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "beside").await else { return };
     test.ns.create(&deployment("fleet", 2)).await;
     test.settles_at(2).await;
     test.ns.create(&hpa("rival", None)).await;
@@ -175,10 +179,11 @@ fn self_heals(ns: &Namespace, manager: &'static str, replicas: i64) -> JoinHandl
     })
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_gitops_tool_that_sets_the_size_back_again_and_again_has_it_until_it_lets_it_go() {
+async fn a_gitops_tool_that_sets_the_size_back_again_and_again_has_it_until_it_lets_it_go(#[values(Real, Sandbox)] on: ApiServer) {
     const ARGO: &str = "argocd-controller";
-    let Some(test) = scaled("gitops").await else { return };
+    let Some(test) = scaled(on, "gitops").await else { return };
     let rounds = self_heals(&test.ns, ARGO, 2);
     leaves_it_to(&test.ns, &[ARGO, "ignoreDifferences", "/spec/replicas"], SOON).await;
     test.settles_at(2).await;
@@ -203,9 +208,10 @@ async fn a_gitops_tool_that_sets_the_size_back_again_and_again_has_it_until_it_l
     test.ns.wait_for(&test.ns.scalers(), "fleet", "alone", SOON, |scaler| has(scaler, "TargetOwned", "True")).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_edit_of_the_scaler_ends_a_contest() {
-    let Some(test) = scaled("settled").await else { return };
+async fn an_edit_of_the_scaler_ends_a_contest(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = scaled(on, "settled").await else { return };
     let rounds = self_heals(&test.ns, "helm", 2);
     leaves_it_to(&test.ns, &["helm", "chart's template"], SOON).await;
     rounds.abort();
@@ -214,9 +220,10 @@ async fn an_edit_of_the_scaler_ends_a_contest() {
     test.ns.wait_for(&test.ns.scalers(), "fleet", "alone", SOON, |scaler| has(scaler, "TargetOwned", "True")).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_people_do_once_is_an_edit() {
-    let Some(test) = scaled("people").await else { return };
+async fn what_people_do_once_is_an_edit(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = scaled(on, "people").await else { return };
     let deployments = test.ns.deployments();
     let generation = async || deployments.get("fleet").await.unwrap().metadata.generation.unwrap();
     // kubectl scale, and then a manifest with replicas in it: each is undone by the next decision, and by nothing else.
@@ -239,9 +246,10 @@ async fn what_people_do_once_is_an_edit() {
     test.ns.stays(&test.ns.scalers(), "fleet", "its own", A_FEW_SYNCS, |scaler| has(scaler, "TargetOwned", "True")).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_controller_that_applies_its_targets_size_has_it_and_one_that_only_created_it_has_not() {
-    let Some(test) = Steered::start("parents").await else { return };
+async fn a_controller_that_applies_its_targets_size_has_it_and_one_that_only_created_it_has_not(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "parents").await else { return };
     let deployments = test.ns.deployments();
     // Not collected as garbage: its owner is an object that is there.
     let parent = test.ns.create(&deployment("parent", 0)).await;

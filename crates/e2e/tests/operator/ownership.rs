@@ -5,16 +5,19 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use llmscaler_e2e::{DecisionServer, Namespace, deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer, Namespace, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{A_FEW_SYNCS, SOON, condition};
 use crate::scaler::{on_decisions, scaler};
 use crate::steered::{Steered, has};
 
+#[rstest]
 #[tokio::test]
-async fn the_operator_owns_the_size_after_a_write_and_nothing_else() {
-    let Some(test) = Steered::start("owns").await else { return };
+async fn the_operator_owns_the_size_after_a_write_and_nothing_else(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "owns").await else { return };
     let deployments = test.ns.deployments();
     test.ns.create(&deployment("fleet", 1)).await;
     // The Go operator wrote whole objects, under the default name of its framework.
@@ -44,9 +47,10 @@ async fn the_operator_owns_the_size_after_a_write_and_nothing_else() {
     test.ns.stays(&deployments, "fleet", "at 3", A_FEW_SYNCS, |fleet| fleet["spec"]["replicas"] == 3).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn somebody_who_writes_to_the_target_all_the_time_does_not_keep_the_size_from_being_written() {
-    let Some(test) = Steered::start("restless").await else { return };
+async fn somebody_who_writes_to_the_target_all_the_time_does_not_keep_the_size_from_being_written(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "restless").await else { return };
     test.ask(2);
     test.ns.create(&deployment("fleet", 2)).await;
     // A sync that gave up would not be followed by another one in time.
@@ -72,16 +76,18 @@ async fn somebody_who_writes_to_the_target_all_the_time_does_not_keep_the_size_f
     writer.abort();
 }
 
+#[rstest]
 #[tokio::test]
-async fn of_two_scalers_on_one_target_neither_writes_and_each_names_the_other_until_one_is_deleted() {
-    let Some(test) = TwoScalers::start("rivals").await else { return };
+async fn of_two_scalers_on_one_target_neither_writes_and_each_names_the_other_until_one_is_deleted(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = TwoScalers::start(on, "rivals").await else { return };
     test.ns.scalers().delete("two", &DeleteParams::default()).await.unwrap();
     test.goes_on_alone("one").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn of_two_scalers_on_one_target_one_goes_on_when_the_other_only_recommends() {
-    let Some(test) = TwoScalers::start("truce").await else { return };
+async fn of_two_scalers_on_one_target_one_goes_on_when_the_other_only_recommends(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = TwoScalers::start(on, "truce").await else { return };
     test.ns.patch(&test.ns.scalers(), "one", &json!({"spec": {"mode": "Recommend"}})).await;
     test.goes_on_alone("two").await;
 }
@@ -100,8 +106,8 @@ impl std::ops::Deref for TwoScalers {
 }
 
 impl TwoScalers {
-    async fn start(purpose: &str) -> Option<Self> {
-        let test = Steered::start(purpose).await?;
+    async fn start(on: ApiServer, purpose: &str) -> Option<Self> {
+        let test = Steered::start(on, purpose).await?;
         test.ask(2);
         test.ns.create(&deployment("fleet", 2)).await;
         test.settles_at(2).await;

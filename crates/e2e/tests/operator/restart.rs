@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use llmscaler_e2e::deployment;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, deployment};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{SOON, condition, operator_of};
@@ -11,9 +13,12 @@ use crate::steered::{settles_at, without_operator};
 
 const WINDOW: Duration = Duration::from_secs(8);
 
+#[rstest]
 #[tokio::test]
-async fn an_operator_killed_within_a_window_is_followed_by_one_that_does_not_shrink_the_fleet_early() {
-    let Some((ns, server)) = without_operator("restart").await else { return };
+async fn an_operator_killed_within_a_window_is_followed_by_one_that_does_not_shrink_the_fleet_early(
+    #[values(Real, Sandbox)] on: ApiServer,
+) {
+    let Some((ns, server)) = without_operator(on, "restart").await else { return };
     let operator = operator_of(&ns).await;
     let ask = |replicas| server.decide(ns.name(), "fleet", replicas);
     ask(4);

@@ -3,14 +3,17 @@
 use std::time::{Duration, Instant};
 
 use axum::http;
-use llmscaler_e2e::DecisionServer;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, condition};
 
+#[rstest]
 #[tokio::test]
-async fn a_fleet_follows_its_load_up_and_down_and_the_status_says_so() {
-    let Some(fleet) = Fleet::start("follows", 2).await else { return };
+async fn a_fleet_follows_its_load_up_and_down_and_the_status_says_so(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "follows", 2).await else { return };
     let sizes = fleet.sizes().await;
     fleet.load(2.0).await;
     // Twice the load that each of them should carry, whatever their number: the maximum ends it.
@@ -38,9 +41,10 @@ async fn a_fleet_follows_its_load_up_and_down_and_the_status_says_so() {
     assert!(notes[1].contains("down from 4 to 2") && notes[1].contains("minReplicas"), "{}", notes[1]);
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_operator_owns_the_size_of_its_target_and_nothing_else_of_it() {
-    let Some(fleet) = Fleet::start("owns", 1).await else { return };
+async fn the_operator_owns_the_size_of_its_target_and_nothing_else_of_it(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "owns", 1).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 3);
     fleet.scale_on_decisions(&server, json!({})).await;
@@ -53,24 +57,26 @@ async fn the_operator_owns_the_size_of_its_target_and_nothing_else_of_it() {
     assert_eq!(ours["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
 }
 
+#[rstest]
 #[tokio::test]
-async fn kubectl_get_shows_the_bounds_the_sizes_and_whether_all_is_well() {
-    let Some(fleet) = Fleet::start("columns", 2).await else { return };
+async fn kubectl_get_shows_the_bounds_the_sizes_and_whether_all_is_well(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "columns", 2).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 2);
     fleet.scale_on_decisions(&server, json!({"maxReplicas": 7})).await;
     fleet.condition("Ready", "True", "ValidMetricFound").await;
     let url = format!("/apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/{}/llmscalers/fleet", fleet.ns().name());
     let request = http::Request::get(url).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1").body(Vec::new()).unwrap();
-    let table: Value = fleet.ns().plane().client().request(request).await.unwrap();
+    let table: Value = fleet.ns().client().request(request).await.unwrap();
     let columns: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
     assert_eq!(columns, ["Name", "MinReplicas", "MaxReplicas", "CurrentReplicas", "DesiredReplicas", "Ready", "Age"]);
     assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..6], [json!("fleet"), json!(1), json!(7), json!(2), json!(2), json!("True")]);
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_idle_fleet_goes_to_zero_and_its_load_wakes_it() {
-    let Some(fleet) = Fleet::start("zero", 2).await else { return };
+async fn an_idle_fleet_goes_to_zero_and_its_load_wakes_it(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "zero", 2).await else { return };
     fleet.load(0.0).await;
     fleet.scale_on_load(json!({"minReplicas": 0, "maxReplicas": 3})).await;
     fleet.is_serving(0).await;
@@ -81,9 +87,10 @@ async fn an_idle_fleet_goes_to_zero_and_its_load_wakes_it() {
     fleet.is_serving(3).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_step_cap_walks_the_fleet_down_and_the_status_tells_the_destination() {
-    let Some(fleet) = Fleet::start("steps", 10).await else { return };
+async fn a_step_cap_walks_the_fleet_down_and_the_status_tells_the_destination(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "steps", 10).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 10);
     fleet.scale_on_decisions(&server, json!({"scaleDown": {"maxStepReplicas": 2}})).await;
@@ -97,10 +104,11 @@ async fn a_step_cap_walks_the_fleet_down_and_the_status_tells_the_destination() 
     sizes.were(&[10, 8, 6, 5]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_stabilization_window_holds_the_peak_and_then_lets_the_fleet_shrink() {
+async fn a_stabilization_window_holds_the_peak_and_then_lets_the_fleet_shrink(#[values(Real, Sandbox)] on: ApiServer) {
     const WINDOW: Duration = Duration::from_secs(5);
-    let Some(fleet) = Fleet::start("window", 1).await else { return };
+    let Some(fleet) = Fleet::start(on, "window", 1).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 6);
     fleet.scale_on_decisions(&server, json!({"scaleDown": {"stabilizationWindowSeconds": WINDOW.as_secs()}})).await;
@@ -118,9 +126,10 @@ async fn a_stabilization_window_holds_the_peak_and_then_lets_the_fleet_shrink() 
     assert!(held_for >= WINDOW, "the peak held for {held_for:?} only");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_maximum_of_zero_pins_the_fleet_at_zero() {
-    let Some(fleet) = Fleet::start("pinned", 2).await else { return };
+async fn a_maximum_of_zero_pins_the_fleet_at_zero(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "pinned", 2).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 5);
     fleet.scale_on_decisions(&server, json!({"minReplicas": 0, "maxReplicas": 0})).await;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
-use llmscaler_e2e::{ControlPlane, DecisionServer, Exporter, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, ControlPlane, DecisionServer, Exporter, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
@@ -138,8 +140,8 @@ fn address(pod: &Pod, port: u16) -> Option<SocketAddr> {
 }
 
 /// A fleet whose pods serve their own pages, with these requests.
-async fn start(purpose: &str, replicas: i32, running: u32, queued: u32) -> Option<(Fleet, Engines)> {
-    let fleet = Fleet::start(purpose, replicas).await?;
+async fn start(on: ApiServer, purpose: &str, replicas: i32, running: u32, queued: u32) -> Option<(Fleet, Engines)> {
+    let fleet = Fleet::start(on, purpose, replicas).await?;
     fleet.ns().kubelet().ready_after(WARM_UP);
     let engines = Engines::start(fleet.ns().plane(), fleet.ns().api());
     engines.load(running, queued);
@@ -171,9 +173,12 @@ async fn queue_is(fleet: &Fleet, value: f64) -> Value {
     fleet.status(&format!("a queue of {value}"), reads).await
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_pods_own_pages_take_the_fleet_up_and_down_and_one_that_hangs_is_named_and_delays_nobody() {
-    let Some((fleet, engines)) = start("pages", 4, 40, 18).await else { return };
+async fn the_pods_own_pages_take_the_fleet_up_and_down_and_one_that_hangs_is_named_and_delays_nobody(
+    #[values(Real, Sandbox)] on: ApiServer,
+) {
+    let Some((fleet, engines)) = start(on, "pages", 4, 40, 18).await else { return };
     scale(&fleet, &engines, json!({"minReplicas": 2})).await;
     queue_is(&fleet, 18.0).await;
     let sizes = fleet.sizes().await;
@@ -198,9 +203,10 @@ async fn the_pods_own_pages_take_the_fleet_up_and_down_and_one_that_hangs_is_nam
     assert!(up[0] == 4 && up.contains(&5) && up.iter().all(|size| (4..=8).contains(size)) && down == 2, "{seen:?}");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_pod_that_is_replaced_takes_its_page_with_it() {
-    let Some((fleet, engines)) = start("replaced", 3, 30, 12).await else { return };
+async fn a_pod_that_is_replaced_takes_its_page_with_it(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some((fleet, engines)) = start(on, "replaced", 3, 30, 12).await else { return };
     scale(&fleet, &engines, json!({})).await;
     queue_is(&fleet, 12.0).await;
     let sizes = fleet.sizes().await;
@@ -224,9 +230,10 @@ async fn a_pod_that_is_replaced_takes_its_page_with_it() {
     sizes.were(&[3]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_pickers_page_wakes_a_fleet_from_zero_and_the_fleet_goes_back_to_zero() {
-    let Some((fleet, engines)) = start("pages-zero", 0, 0, 0).await else { return };
+async fn the_pickers_page_wakes_a_fleet_from_zero_and_the_fleet_goes_back_to_zero(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some((fleet, engines)) = start(on, "pages-zero", 0, 0, 0).await else { return };
     let router = fleet.ns().plane().exporter();
     let port = router.listen(([127, 0, 0, 1], 0).into()).await.port();
     let epp = Epp::start(&router);

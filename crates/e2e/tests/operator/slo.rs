@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use llmscaler_e2e::Relay;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Relay};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::epp::{self, Epp, HEALTHY, OVERRUN};
@@ -66,9 +68,10 @@ fn saturation(status: &Value) -> f64 {
     status["metrics"][0]["value"].as_str().unwrap().parse().unwrap()
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_presets_own_query_takes_the_fleet_from_3_to_8_and_drains_it_one_by_one() {
-    let Some(fleet) = Fleet::start("slo", 3).await else { return };
+async fn the_presets_own_query_takes_the_fleet_from_3_to_8_and_drains_it_one_by_one(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "slo", 3).await else { return };
     let epp = Epp::start(fleet.ns().exporter());
     fleet.ns().exporter().scraped().await;
     let sizes = fleet.sizes().await;
@@ -99,9 +102,10 @@ async fn the_presets_own_query_takes_the_fleet_from_3_to_8_and_drains_it_one_by_
     fleet.keeps_size(3).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_outage_of_prometheus_at_the_peak_shrinks_nothing_and_the_drain_goes_on_after_it() {
-    let Some(fleet) = Fleet::start("slo-outage", 3).await else { return };
+async fn an_outage_of_prometheus_at_the_peak_shrinks_nothing_and_the_drain_goes_on_after_it(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "slo-outage", 3).await else { return };
     let relay = Relay::to(fleet.ns().plane().prometheus().url()).await;
     let epp = Epp::start(fleet.ns().exporter());
     fleet.ns().exporter().scraped().await;
@@ -127,9 +131,10 @@ async fn an_outage_of_prometheus_at_the_peak_shrinks_nothing_and_the_drain_goes_
     sizes.were(&[8, 7, 6, 5, 4, 3]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_picker_that_is_gone_or_whose_pool_is_stuck_holds_the_fleet_and_an_idle_one_lets_it_go() {
-    let Some(fleet) = Fleet::start("slo-epp", 5).await else { return };
+async fn a_picker_that_is_gone_or_whose_pool_is_stuck_holds_the_fleet_and_an_idle_one_lets_it_go(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "slo-epp", 5).await else { return };
     let epp = Epp::start(fleet.ns().exporter());
     epp.load(60, 0);
     // All tokens within (0.02, 0.04] read as 38 ms whatever they took, which is within the band.
@@ -168,9 +173,10 @@ async fn a_picker_that_is_gone_or_whose_pool_is_stuck_holds_the_fleet_and_an_idl
     sizes.were(&[5, 4, 3]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn without_a_prometheus_the_pickers_own_page_takes_the_fleet_up_and_down() {
-    let Some(fleet) = Fleet::start("slo-page", 3).await else { return };
+async fn without_a_prometheus_the_pickers_own_page_takes_the_fleet_up_and_down(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "slo-page", 3).await else { return };
     let page = fleet.ns().plane().exporter();
     let address = page.listen(([127, 0, 0, 1], 0).into()).await;
     let relay = Relay::to(&format!("http://{address}")).await;

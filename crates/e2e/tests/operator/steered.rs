@@ -1,7 +1,7 @@
 //! Fleets whose size a decision server says: a change takes effect at the next sync, without the seconds of a scrape.
 
 use kube::api::DynamicObject;
-use llmscaler_e2e::{ControlPlane, DecisionServer, Namespace, Operator};
+use llmscaler_e2e::{ApiServer, DecisionServer, Namespace, Operator};
 use serde_json::{Value, json};
 
 use crate::fleet::{SOON, condition, nothing_was_forbidden, operator_of};
@@ -18,8 +18,8 @@ pub struct Steered {
 
 impl Steered {
     /// Starts all of it; `None` when there is no control plane.
-    pub async fn start(purpose: &str) -> Option<Self> {
-        let (ns, server) = without_operator(purpose).await?;
+    pub async fn start(on: ApiServer, purpose: &str) -> Option<Self> {
+        let (ns, server) = without_operator(on, purpose).await?;
         Some(Self { operator: operator_of(&ns).await, server, ns })
     }
 
@@ -48,9 +48,8 @@ impl Drop for Steered {
 }
 
 /// A namespace and a decision server, for tests that start operators themselves.
-pub async fn without_operator(purpose: &str) -> Option<(Namespace, DecisionServer)> {
-    let plane = ControlPlane::shared().await?;
-    Some((plane.namespace(purpose).await, DecisionServer::start().await))
+pub async fn without_operator(on: ApiServer, purpose: &str) -> Option<(Namespace, DecisionServer)> {
+    Some((on.namespace(purpose).await?, DecisionServer::start().await))
 }
 
 /// Waits until a Deployment has `replicas` in its spec, all of them ready and no others, not even on their way out.

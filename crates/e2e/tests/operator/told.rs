@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use llmscaler_e2e::{ADMIN_TOKEN, Namespace, binary};
+use llmscaler_e2e::{Namespace, binary};
 use serde_json::Value;
 
 /// Output and exit code of the command.
@@ -35,6 +35,6 @@ pub fn start(ns: &Namespace, arguments: &[&str]) -> Child {
 
 fn command(ns: &Namespace, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.args(arguments).arg("--kubeconfig").arg(ns.plane().kubeconfig(ADMIN_TOKEN)).arg("-n").arg(ns.name());
+    command.args(arguments).arg("--kubeconfig").arg(ns.kubeconfig()).arg("-n").arg(ns.name());
     command
 }

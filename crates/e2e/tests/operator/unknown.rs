@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use llmscaler_e2e::{DecisionServer, deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, DecisionServer, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, SOON, condition};
@@ -37,9 +39,10 @@ async fn asked_again(server: &DecisionServer, times: usize) {
     .await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_holds_the_fleet_until_one_does() {
-    let Some(fleet) = Fleet::start("nonsense", 3).await else { return };
+async fn an_answer_that_makes_no_sense_holds_the_fleet_until_one_does(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "nonsense", 3).await else { return };
     let source = DecisionServer::start().await;
     source.answer(200, sample("1"));
     fleet.scale_on_load(json!({"serverAddress": source.url()})).await;
@@ -75,9 +78,10 @@ async fn an_answer_that_makes_no_sense_holds_the_fleet_until_one_does() {
     fleet.condition("ScalingActive", "True", "ValidMetricFound").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_query_of_none_or_of_several_series_holds_the_fleet_and_says_which() {
-    let Some(fleet) = Fleet::start("series", 2).await else { return };
+async fn a_query_of_none_or_of_several_series_holds_the_fleet_and_says_which(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "series", 2).await else { return };
     let metric = |query: String| json!({"metrics": [{"name": "load", "query": query, "target": "1"}]});
     let each = format!(r#"load{{namespace="{}"}}"#, fleet.ns().name());
     fleet.scale_on_load(metric(each.clone())).await;
@@ -99,9 +103,10 @@ async fn a_query_of_none_or_of_several_series_holds_the_fleet_and_says_which() {
     fleet.has_size(6).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_source_that_is_down_holds_the_fleet_until_it_is_back() {
-    let Some(fleet) = Fleet::start("down", 3).await else { return };
+async fn a_source_that_is_down_holds_the_fleet_until_it_is_back(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "down", 3).await else { return };
     let server = DecisionServer::start().await;
     server.decide("", "fleet", 3);
     fleet.scale_on_decisions(&server, json!({"minReplicas": 0})).await;
@@ -118,10 +123,11 @@ async fn a_source_that_is_down_holds_the_fleet_until_it_is_back() {
     fleet.condition("ScalingActive", "True", "ValidMetricFound").await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_source_that_hangs_delays_nobody_elses_scalers() {
+async fn a_source_that_hangs_delays_nobody_elses_scalers(#[values(Real, Sandbox)] on: ApiServer) {
     const SLOW: u64 = 4;
-    let Some(fleet) = Fleet::start("hangs", 2).await else { return };
+    let Some(fleet) = Fleet::start(on, "hangs", 2).await else { return };
     let (slow, quick) = (DecisionServer::start().await, DecisionServer::start().await);
     fleet.ns().create(&deployment("quick", 1)).await;
     quick.decide("", "fleet", 1);
@@ -145,9 +151,10 @@ async fn a_source_that_hangs_delays_nobody_elses_scalers() {
     fleet.has_size(6).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_bounds_hold_although_nothing_is_known() {
-    let Some(fleet) = Fleet::start("bounds", 6).await else { return };
+async fn the_bounds_hold_although_nothing_is_known(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "bounds", 6).await else { return };
     let server = DecisionServer::start().await;
     fleet.scale_on_decisions(&server, json!({})).await;
     holds_because(&fleet, "404").await;
@@ -160,9 +167,10 @@ async fn the_bounds_hold_although_nothing_is_known() {
     sizes.were(&[6, 4, 5]).await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn of_two_metrics_the_known_one_decides_and_the_other_is_named() {
-    let Some(fleet) = Fleet::start("partly", 2).await else { return };
+async fn of_two_metrics_the_known_one_decides_and_the_other_is_named(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(fleet) = Fleet::start(on, "partly", 2).await else { return };
     fleet.load(2.0).await;
     let ns = fleet.ns().name();
     let metrics = json!([

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use llmscaler_e2e::{ControlPlane, Namespace, deployment, eventually};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Namespace, deployment, eventually};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fleet::{SOON, operator_of};
@@ -22,10 +24,10 @@ const FLEETS: usize = 10;
 /// The pairs among four pods, so that now the oldest, now the newest are the coldest.
 const COLD: [[usize; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
 
+#[rstest]
 #[tokio::test]
-async fn of_fifty_scale_downs_all_fifty_take_the_coldest_pods() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("coldest").await;
+async fn of_fifty_scale_downs_all_fifty_take_the_coldest_pods(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("coldest").await else { return };
     let _operator = operator_of(&ns).await;
     let wrong: Vec<String> = join_all((0..FLEETS).map(|index| scale_down_again_and_again(&ns, index))).await.concat();
     let all = FLEETS * ROUNDS;
@@ -105,9 +107,10 @@ async fn two_old_and_two_new(test: &Steered, more: Value) -> [String; 4] {
     live(&test.ns, "fleet", 4).await.try_into().unwrap()
 }
 
+#[rstest]
 #[tokio::test]
-async fn without_a_query_the_newest_pods_are_marked_below_every_survivor_and_go() {
-    let Some(test) = Steered::start("newest").await else { return };
+async fn without_a_query_the_newest_pods_are_marked_below_every_survivor_and_go(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "newest").await else { return };
     let [old, older, new, newer] = two_old_and_two_new(&test, json!({})).await;
     let marks = MarkWatch::start(&test.ns).await;
     set_cost(&test.ns, &old, "-500").await;
@@ -120,9 +123,10 @@ async fn without_a_query_the_newest_pods_are_marked_below_every_survivor_and_go(
     assert_eq!(marks.seen(), expected.into());
 }
 
+#[rstest]
 #[tokio::test]
-async fn pods_that_are_not_ready_are_marked_and_go_before_all_others() {
-    let Some(test) = Steered::start("unready").await else { return };
+async fn pods_that_are_not_ready_are_marked_and_go_before_all_others(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "unready").await else { return };
     let pods = two_old_and_two_new(&test, json!({})).await;
     let marks = MarkWatch::start(&test.ns).await;
     let oldest = pods[0].clone();
@@ -135,10 +139,10 @@ async fn pods_that_are_not_ready_are_marked_and_go_before_all_others() {
     assert_eq!(marks.pods(), BTreeSet::from([pods[0].clone()]));
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_partial_answer_of_the_query_counts_for_nothing() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("partial").await;
+async fn a_partial_answer_of_the_query_counts_for_nothing(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("partial").await else { return };
     let _operator = operator_of(&ns).await;
     let exporter = ns.exporter();
     let series = [("fleet", "fleet")];
@@ -161,9 +165,10 @@ async fn a_partial_answer_of_the_query_counts_for_nothing() {
     assert_eq!(marks.pods(), pods[2..].iter().cloned().collect());
 }
 
+#[rstest]
 #[tokio::test]
-async fn with_behavior_none_no_pod_is_ever_marked() {
-    let Some(test) = Steered::start("none").await else { return };
+async fn with_behavior_none_no_pod_is_ever_marked(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "none").await else { return };
     test.ask(4);
     test.ns.create(&deployment("fleet", 4)).await;
     test.scale(json!({"scaleDown": {"behavior": "None"}})).await;
@@ -176,9 +181,10 @@ async fn with_behavior_none_no_pod_is_ever_marked() {
     assert_eq!(marks.pods(), BTreeSet::new());
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_mark_on_a_pod_that_stays_is_taken_back_and_the_users_own_cost_restored() {
-    let Some(test) = Steered::start("restored").await else { return };
+async fn a_mark_on_a_pod_that_stays_is_taken_back_and_the_users_own_cost_restored(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(test) = Steered::start(on, "restored").await else { return };
     test.ask(3);
     test.ns.create(&deployment("fleet", 3)).await;
     test.scale(json!({})).await;
@@ -199,7 +205,7 @@ async fn a_mark_on_a_pod_that_stays_is_taken_back_and_the_users_own_cost_restore
 
 #[tokio::test]
 async fn a_write_that_is_refused_leaves_no_mark_behind() {
-    let Some(test) = Steered::start("refused").await else { return };
+    let Some(test) = Steered::start(Real, "refused").await else { return };
     let pods = two_old_and_two_new(&test, json!({})).await;
     set_cost(&test.ns, &pods[3], "7").await;
     refuse_sizes_below(&test.ns, 4).await;

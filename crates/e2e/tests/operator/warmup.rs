@@ -7,14 +7,17 @@ use serde_json::{Value, json};
 use crate::fleet::{SOON, operator_of};
 use crate::scaler::on_decisions;
 use crate::steered::{settles_at, without_operator};
-use llmscaler_e2e::deployment;
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, deployment};
+use rstest::rstest;
 
 /// From a pod's node to its readiness.
 const WARM_UP: Duration = Duration::from_secs(4);
 
+#[rstest]
 #[tokio::test]
-async fn pods_that_were_seen_to_start_tell_the_warm_up_and_it_outlives_the_operator() {
-    let Some((ns, server)) = without_operator("warm-up").await else { return };
+async fn pods_that_were_seen_to_start_tell_the_warm_up_and_it_outlives_the_operator(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some((ns, server)) = without_operator(on, "warm-up").await else { return };
     ns.kubelet().ready_after(WARM_UP);
     ns.create(&deployment("fleet", 1)).await;
     settles_at(&ns, "fleet", 1).await;

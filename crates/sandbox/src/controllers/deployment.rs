@@ -194,7 +194,8 @@ fn progressing(deployment: &Value, new: &Value, complete: bool, progressed: bool
     if before["reason"] == DONE && same_rollout {
         return None;
     }
-    let deadline = number(deployment, "/spec/progressDeadlineSeconds").unwrap_or(600);
+    // Times lose their fraction of a second when they are written. The real controller, too, looks a second later.
+    let deadline = number(deployment, "/spec/progressDeadlineSeconds").unwrap_or(600).saturating_add(1);
     let since = object::time(before, "/lastUpdateTime").unwrap_or(now);
     if same_rollout && !progressed && now.duration_since(since) > SignedDuration::from_secs(deadline) {
         return say("False", "ProgressDeadlineExceeded", "has timed out progressing.");

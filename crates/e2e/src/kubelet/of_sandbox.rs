@@ -1,0 +1,39 @@
+//! The policy as the sandbox's own kubelet asks for it: which stage of its life a pod is in.
+
+use super::{Known, Policy, Step, step};
+use crate::pod_status;
+use llmscaler_sandbox::{Life, PodView, Stage};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Lets pods live as the policy of the moment says.
+pub(super) fn life(policy: watch::Receiver<Policy>) -> Life {
+    let mut known: HashMap<String, Known> = HashMap::new();
+    Box::new(move |pod| stage(&mut known, &policy.borrow().clone(), pod))
+}
+
+fn stage(known: &mut HashMap<String, Known>, policy: &Policy, view: PodView<'_>) -> Stage {
+    let pod = serde_json::from_value(view.object.clone()).unwrap();
+    known.entry(view.uid().to_owned()).or_insert_with(Known::new).becomes(pod);
+    let room = known.values().filter(|known| known.bound.is_some()).count() < policy.capacity;
+    let now = Instant::now();
+    let Some(pod) = known.get_mut(view.uid()) else { unreachable!("it was entered above") };
+    let mut next = step(pod, policy, room, now);
+    if next == Step::Bind {
+        pod.bound = Some(now);
+        next = step(pod, policy, room, now);
+    }
+    let running = |ready| Stage::Running { ip: IpAddr::V4(pod.address), port: None, ready };
+    match next {
+        Step::Remove => {
+            known.remove(view.uid());
+            Stage::Ended
+        }
+        Step::ReportUnschedulable => Stage::Unschedulable("0/1 nodes are available".to_owned()),
+        Step::Report { ready } => running(ready),
+        Step::Bind | Step::Wait(_) | Step::Nothing if pod.bound.is_none() => Stage::Unschedulable("0/1 nodes are available".to_owned()),
+        Step::Bind | Step::Wait(_) | Step::Nothing => running(pod_status::is_true(&pod.pod, "Ready")),
+    }
+}
