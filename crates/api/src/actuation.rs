@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::invalid::Invalid;
 use crate::number::decimal;
-use crate::parse::Invalid;
 use crate::resource::{LLMScalerSpec, MetricProvider};
 use crate::rules;
 

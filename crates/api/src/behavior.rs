@@ -7,8 +7,8 @@ use kube::KubeSchema;
 use llmscaler_engine as engine;
 use serde::{Deserialize, Serialize};
 
+use crate::invalid::{Invalid, count, seconds};
 use crate::number::quantity;
-use crate::parse::{Invalid, count, seconds};
 use crate::rules;
 
 /// How the number of replicas may move, for each direction. A direction that is left out has the defaults of autoscaling/v2.

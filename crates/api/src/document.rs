@@ -6,8 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSONSch
 use kube::{CustomResourceExt, Resource};
 use serde_json::{Map, Value};
 
+use crate::invalid::Invalid;
 use crate::likeness::{listed, nearest};
-use crate::parse::Invalid;
 use crate::resource::LLMScaler;
 
 static SCHEMA: LazyLock<JSONSchemaProps> = LazyLock::new(|| {

@@ -1,113 +1,28 @@
 //! From the resource as written to what the engine decides on.
 
-use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use llmscaler_engine as engine;
-use url::{Host, Url};
 
-use crate::actuation::{self, Actuation};
+use crate::actuation;
+use crate::address::address;
 use crate::ask::Ask;
 use crate::behavior::Behavior;
-use crate::preset::{Preset, PresetName};
-use crate::resource::{
-    CustomProvider, Fallback, LLMScaler, LLMScalerSpec, MetricProvider, Mode, ScaleDownBehavior, TargetReference, default_path,
-};
+use crate::invalid::{Invalid, count, not_blank, seconds};
+use crate::preset::PresetName;
+use crate::resource::{CustomProvider, Fallback, LLMScaler, LLMScalerSpec, MetricProvider, Mode, ScaleDownBehavior, default_path};
 use crate::rules;
-use crate::scrape::{Scrape, ScrapeSettings};
+use crate::scaler::{Provider, Scaler};
+use crate::scrape::ScrapeSettings;
 use crate::server::{Access, Server, access};
 use crate::sources::{decision_source, sources};
+use crate::target::TargetRef;
 
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(15);
 /// The constants of the headroom law are per step of this length.
 const HEADROOM_PERIOD: Duration = Duration::from_secs(15);
 const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(10);
-
-/// Why a resource cannot be used: the field, and what to write there instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct Invalid {
-    /// The field, such as `spec.metrics[0].target`; empty when it is the document as a whole.
-    pub field: String,
-    /// What is wrong, and what to write instead.
-    pub message: String,
-}
-
-impl Invalid {
-    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into() }
-    }
-}
-
-/// A scaler that can be run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scaler {
-    /// The workload to scale, in the scaler's own namespace.
-    pub target: TargetRef,
-    /// What the engine decides on.
-    pub spec: engine::Spec,
-    /// What each of [`engine::Spec::sources`] is asked for, in their order; the source `slo` is the last one.
-    pub asks: Vec<Ask>,
-    /// Who is asked.
-    pub provider: Provider,
-    /// What the serving software is, for [`Ask::Signal`] and for an [`Ask::Slo`] without queries.
-    pub preset: Option<Preset>,
-    /// Time until the next attempt after an error, or when the target is missing.
-    pub retry_period: Duration,
-    /// PromQL that ranks the pods by the warmth of their cache. `None` also where nothing would read the ranking.
-    pub deletion_cost_query: Option<String>,
-    /// Who writes the number of replicas.
-    pub actuation: Actuation,
-}
-
-/// A workload.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TargetRef {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Version within the group.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-    /// Name.
-    pub name: String,
-}
-
-impl TargetRef {
-    /// Group and version as `apiVersion` has them.
-    ///
-    /// ```
-    /// let target = llmscaler_api::TargetRef {
-    ///     group: "apps".into(),
-    ///     version: "v1".into(),
-    ///     kind: "Deployment".into(),
-    ///     name: "vllm".into(),
-    /// };
-    /// assert_eq!(target.api_version(), "apps/v1");
-    /// ```
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
-    }
-}
-
-/// Who is asked for readings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provider {
-    /// A Prometheus. It is asked for [`Ask::Query`], [`Ask::Signal`] and [`Ask::Slo`].
-    Prometheus(Server),
-    /// A decision server. It is asked for [`Ask::Decision`], by the only source.
-    DecisionServer(Server),
-    /// The pods of the target themselves, and the router in front of them. They are asked for [`Ask::Signal`] and [`Ask::Slo`], neither
-    /// with a query.
-    Scrape {
-        /// Where their pages are.
-        scrape: Scrape,
-        /// What goes with each request: headers to the router alone, certificates to all.
-        access: Access,
-    },
-}
 
 impl LLMScaler {
     /// The scaler that this resource describes, defaulted.
@@ -122,7 +37,7 @@ impl LLMScaler {
 
 impl LLMScalerSpec {
     fn parse(&self) -> Result<Scaler, Invalid> {
-        let target = target_ref(&self.target_ref)?;
+        let target = self.target_ref.parse()?;
         let access = access(&self.server_headers, &self.server_headers_from, self.server_tls.as_ref())?;
         let bounds = self.bounds()?;
         let provider = self.provider(access)?;
@@ -238,71 +153,9 @@ impl LLMScalerSpec {
     }
 }
 
-/// A number of things, 0 or more.
-pub(crate) fn count(field: impl Into<String>, value: i32, message: &str) -> Result<u32, Invalid> {
-    u32::try_from(value).map_err(|_| Invalid::new(field, message))
-}
-
-pub(crate) fn seconds(field: impl Into<String>, value: i32, message: &str) -> Result<Duration, Invalid> {
-    count(field, value, message).map(|value| Duration::from_secs(value.into()))
-}
-
 /// A period; 0 stands for its default.
 fn period(field: &str, value: i32, default: Duration, message: &str) -> Result<Duration, Invalid> {
     seconds(field, value, message).map(|period| if period.is_zero() { default } else { period })
-}
-
-pub(crate) fn not_blank(field: impl Into<String>, text: &str, message: &str) -> Result<String, Invalid> {
-    if text.trim().is_empty() { Err(Invalid::new(field, message)) } else { Ok(text.to_owned()) }
-}
-
-pub(crate) fn target_ref(reference: &TargetReference) -> Result<TargetRef, Invalid> {
-    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
-    let well_formed = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '/' || c.is_ascii_whitespace());
-    if !well_formed(version) || (reference.api_version.contains('/') && !well_formed(group)) {
-        return Err(Invalid::new("spec.targetRef.apiVersion", rules::API_VERSION.message));
-    }
-    Ok(TargetRef {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: not_blank("spec.targetRef.kind", &reference.kind, rules::KIND.message)?,
-        name: not_blank("spec.targetRef.name", &reference.name, rules::NAME.message)?,
-    })
-}
-
-pub(crate) fn address(text: &str) -> Result<Url, Invalid> {
-    let invalid = || Invalid::new("spec.serverAddress", rules::ADDRESS.message);
-    // The URL parser forgives blanks, missing slashes and an empty host by rewriting them; that would not be what was written.
-    let (scheme, rest) = text.split_once("://").ok_or_else(invalid)?;
-    let http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    if !http || rest.starts_with('/') || text.contains(|c: char| matches!(c, '?' | '#') || c.is_ascii_whitespace()) {
-        return Err(invalid());
-    }
-    let url = Url::parse(text).ok().filter(Url::has_host).ok_or_else(invalid)?;
-    if names_link_local(&url) {
-        let host = url.host_str().unwrap_or_default();
-        let message = format!("{host:?} is a link-local address, and these are refused; write the address of a Service");
-        return Err(Invalid::new("spec.serverAddress", message));
-    }
-    Ok(url)
-}
-
-/// Whether the host is written as an address in 169.254.0.0/16, where cloud providers hand out credentials, or in fe80::/10, also when
-/// it is an IPv4 address in the clothes of IPv6: mapped, compatible, or behind NAT64. The connection itself refuses names that lead
-/// there as well.
-fn names_link_local(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_link_local(),
-        Some(Host::Ipv6(address)) => {
-            let nat64 = match address.octets() {
-                [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] => Some([a, b, c, d].into()),
-                _ => None,
-            };
-            let embedded: Option<Ipv4Addr> = address.to_ipv4().or(nat64);
-            address.is_unicast_link_local() || embedded.is_some_and(|address| address.is_link_local())
-        }
-        Some(Host::Domain(_)) | None => false,
-    }
 }
 
 fn decision(given: Option<&CustomProvider>) -> Result<Ask, Invalid> {
@@ -455,40 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_the_core_group_has_no_group() {
-        let target = parsed(json!({"targetRef": {"apiVersion": "v1", "kind": "ReplicationController", "name": "vllm"}})).target;
-        assert_eq!((target.group.as_str(), target.version.as_str(), target.api_version().as_str()), ("", "v1", "v1"));
-    }
-
-    #[test]
     fn additions_are_carried_over() {
         let spec = parsed(json!({"idle": {"cooldownSeconds": 300}, "fallback": {"replicas": 6}, "mode": "Recommend"})).spec;
         assert_eq!(spec.cooldown, Duration::from_secs(300));
         assert_eq!(spec.fallback, Some(engine::Fallback { failure_threshold: 3, replicas: engine::Replicas::new(6) }));
         assert_eq!(spec.mode, Mode::Recommend);
-    }
-
-    #[test]
-    fn addresses_are_taken_as_written_or_not_at_all() {
-        for given in ["http://host", "https://host:9090/prefix/", "http://user:pw@host", "http://[::1]:9090", "HTTP://host"] {
-            assert!(address(given).is_ok(), "{given}");
-        }
-        for given in
-            ["host:9090", "http:host", "http:/host", "http:///host", "http://:9090", "http://host:99999", "http://ho st", "file:///x"]
-        {
-            assert_eq!(address(given).unwrap_err().field, "spec.serverAddress", "{given}");
-        }
-    }
-
-    #[test]
-    fn link_local_addresses_are_refused_in_every_disguise() {
-        for given in ["169.254.169.254", "2852039166:80", "0xa9.254.0.1", "[fe80::1]", "[::ffff:169.254.0.1]", "[64:ff9b::a9fe:a9fe]"] {
-            let refusal = address(&format!("http://{given}/latest")).unwrap_err();
-            assert!(refusal.message.contains("is a link-local address, and these are refused"), "{given}: {refusal}");
-        }
-        for given in ["169.253.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "metadata.google.internal"] {
-            assert!(address(&format!("http://{given}")).is_ok(), "{given}");
-        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::parse::{Invalid, not_blank};
+use crate::invalid::{Invalid, not_blank};
 use crate::rules;
 
 const FIELD: &str = "spec.scrape";

@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::parse::{Invalid, not_blank};
+use crate::invalid::{Invalid, not_blank};
 use crate::rules;
 
 /// A header whose value a Secret holds.

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, LatencyAsk, SloAsk};
 use crate::duration::duration;
+use crate::invalid::{Invalid, not_blank};
 use crate::likeness::{listed, nearest};
 use crate::number::decimal;
-use crate::parse::{Invalid, not_blank};
 use crate::rules::{self, Rule};
 use crate::schema::profile_names;
 

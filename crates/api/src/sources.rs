@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use llmscaler_engine as engine;
 
 use crate::ask::Ask;
+use crate::invalid::{Invalid, not_blank};
 use crate::number::decimal;
-use crate::parse::{Invalid, not_blank};
 use crate::preset::{PresetName, Signal};
 use crate::resource::{Metric, MetricType};
 use crate::rules;
