@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::decide::Step;
+use crate::wording::{are, counted, some_are};
 use crate::{Bounds, Mode, Pod, Reason, Replicas, Rollout, Spec, Workload};
 
 /// How long a surplus replica may take to become ready before scale-down no longer waits for it.
@@ -46,11 +47,11 @@ fn settle(bounds: Bounds, workload: &Workload, paced: Replicas) -> Option<Step> 
     let least = current.minus(removable);
     let least = if bounds.exceeded_by(current) { least.min(bounds.max) } else { least };
     let why = if workload.terminating > 0 {
-        format!("{} pods are still shutting down", workload.terminating)
+        format!("{} {} still shutting down", counted(workload.terminating, "pod"), are(workload.terminating))
     } else if ready > current {
-        format!("{ready} replicas are ready, {} more than it should have", ready.minus(current.get()))
+        format!("{} {} ready, {} more than it should have", counted(ready.get(), "replica"), are(ready.get()), ready.minus(current.get()))
     } else {
-        format!("{ready} of {current} replicas are ready")
+        format!("{} ready", some_are(ready.get(), current.get(), "replica"))
     };
     if least == current {
         return Some(Step::new(current, Reason::NotSettled, format!("{paced} waits until the fleet is settled: {why}")));

@@ -56,6 +56,7 @@ mod tests;
 mod time;
 mod traffic;
 mod victims;
+mod wording;
 
 pub use band::Band;
 pub use decide::{decide, reconsider};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Step;
 use crate::headroom::Asked;
 use crate::saturation::smooth;
+use crate::wording::counted;
 use crate::{
     Band, Behavior, Condition, Law, Measurement, Memory, Observation, Reading, ReadingState, ReadingTrace, Reason, Replicas,
     SaturationSample, Source, Spec, Target, Time, Workload,
@@ -108,7 +109,7 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
         step = Step::new(
             current,
             Reason::RequiredMetricUnknown,
-            format!("{} is required and unknown, so the fleet keeps its {}", readings[index].name, counted(current)),
+            format!("{} is required and unknown, so the fleet keeps its {}", readings[index].name, counted(current.get(), "replica")),
         );
     }
     if let (Some(index), Some(fallback)) = (too_long, spec.fallback)
@@ -119,8 +120,8 @@ pub(crate) fn recommend(spec: &Spec, seen: &Observation, memory: &mut Memory, no
             count,
             Reason::FallbackReplicas,
             format!(
-                "{name} has been unknown for more than {} syncs, so at least the fallback of {count} is asked for",
-                fallback.failure_threshold
+                "{name} has been unknown for more than {}, so at least the fallback of {count} is asked for",
+                counted(fallback.failure_threshold, "sync")
             ),
         );
     }
@@ -237,13 +238,8 @@ fn winner(spec: &Spec, readings: &[ReadingTrace], index: usize, seen: &Observati
 fn base_in_words(workload: &Workload) -> String {
     match workload.ready.get() {
         0 => "a base of 1, none being ready,".to_owned(),
-        1 => "1 ready replica".to_owned(),
-        n => format!("{n} ready replicas"),
+        n => counted(n, "ready replica"),
     }
-}
-
-fn counted(replicas: Replicas) -> String {
-    format!("{replicas} {}", if replicas.get() == 1 { "replica" } else { "replicas" })
 }
 
 /// A value as people read it: with four significant digits, and as a power of ten where zeros would only be counted.
@@ -263,7 +259,7 @@ fn rounded(value: Measurement) -> f64 {
 }
 
 fn nothing_known(readings: &[ReadingTrace], current: Replicas) -> String {
-    let kept = counted(current);
+    let kept = counted(current.get(), "replica");
     match readings {
         [] => format!("there is no source of recommendations, so the fleet keeps its {kept}"),
         [ReadingTrace { name, state: ReadingState::Unknown(why), .. }] => {

@@ -1,6 +1,7 @@
 //! Whether a template change is under way.
 
 use crate::Replicas;
+use crate::wording::{are, counted, some_are};
 
 /// Whether a template change is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,12 +43,10 @@ impl RolloutCounts {
         if observed_generation < generation {
             Rollout::InProgress(format!("its controller has seen generation {observed_generation} of {generation}"))
         } else if updated < wanted {
-            Rollout::InProgress(format!("{updated} of {wanted} replicas are on the newest template"))
+            Rollout::InProgress(format!("{} on the newest template", some_are(updated.get(), wanted.get(), "replica")))
         } else if replicas > updated && !keeps_old {
-            Rollout::InProgress(match replicas.minus(updated.get()).get() {
-                1 => "1 pod of an older template remains".to_owned(),
-                older => format!("{older} pods of an older template remain"),
-            })
+            let older = replicas.minus(updated.get()).get();
+            Rollout::InProgress(format!("{} of an older template {} left", counted(older, "pod"), are(older)))
         } else {
             Rollout::Settled
         }
@@ -74,8 +73,9 @@ mod tests {
     fn each_sign_of_a_rollout_counts() {
         assert_eq!(counts(2, 3, 3, 3), Rollout::Settled);
         assert!(matches!(counts(1, 3, 3, 3), Rollout::InProgress(why) if why.contains("generation 1 of 2")));
-        assert!(matches!(counts(2, 3, 3, 2), Rollout::InProgress(why) if why.contains("2 of 3")));
-        assert!(matches!(counts(2, 3, 4, 3), Rollout::InProgress(why) if why.contains("1 pod of an older template remains")));
+        assert!(matches!(counts(2, 3, 3, 2), Rollout::InProgress(why) if why == "2 of 3 replicas are on the newest template"));
+        assert!(matches!(counts(2, 1, 1, 0), Rollout::InProgress(why) if why == "0 of 1 replica is on the newest template"));
+        assert!(matches!(counts(2, 3, 4, 3), Rollout::InProgress(why) if why == "1 pod of an older template is left"));
         assert_eq!(counts(3, 0, 0, 0), Rollout::Settled);
     }
 }

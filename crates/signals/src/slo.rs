@@ -64,10 +64,13 @@ pub fn latency_reading(what: &str, quantile: Quantile, traffic: &Reading) -> Rea
     match traffic {
         Reading::Idle => Reading::Idle,
         Reading::Value(requests) if requests.get() == 0.0 => Reading::Idle,
-        Reading::Value(requests) => Reading::unknown(format!(
-            "{what} {nothing}, although {requests} requests are running or queued; none of them has been answered, so the pool may \
-             be stuck: look at the logs of its pods"
-        )),
+        Reading::Value(requests) => {
+            let requests = if requests.get() == 1.0 { "1 request is".to_owned() } else { format!("{requests} requests are") };
+            Reading::unknown(format!(
+                "{what} {nothing}, although {requests} running or queued; nothing has been answered, so the pool may be stuck: look at \
+                 the logs of its pods"
+            ))
+        }
         Reading::Unknown(why) => {
             Reading::unknown(format!("{what} {nothing}, and whether the pool is idle is not known: {}", excerpt(why, LONGEST_NAME)))
         }
@@ -154,8 +157,13 @@ mod tests {
             assert_eq!(latency_reading("P90 TTFT", quantile.clone(), &zero), Reading::Idle);
             assert_eq!(latency_reading("P90 TTFT", quantile, &Reading::Idle), Reading::Idle);
         }
+        let one = Reading::from_number(1.0);
         // The lack of both, as when a scrape fails.
-        for (traffic, says) in [(&some, "may be stuck"), (&unknown, "whether the pool is idle is not known: empty vector")] {
+        for (traffic, says) in [
+            (&some, "although 2 requests are running"),
+            (&one, "although 1 request is running"),
+            (&unknown, "whether the pool is idle is not known: empty vector"),
+        ] {
             for quantile in none() {
                 let Reading::Unknown(why) = latency_reading("P90 TTFT", quantile, traffic) else { panic!("{says}") };
                 assert!(why.starts_with("P90 TTFT ") && why.contains(says), "{why}");

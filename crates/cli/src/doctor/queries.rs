@@ -106,7 +106,7 @@ fn several(name: &str, series: &[Series]) -> Finding {
 fn of_value(scaler: &Scaler, replicas: Option<i32>, busy: Option<f64>, name: &str, what: &What, value: f64) -> Finding {
     match what {
         What::Quantile { name: latency, promised, .. } => of_latency(name, latency, *promised, busy, value),
-        What::InFlight(_) => Finding::ok(CHECK, format!("{name}: {value} requests are in flight")),
+        What::InFlight(_) => Finding::ok(CHECK, format!("{name}: {} in flight", requests_are(value))),
         _ if !value.is_finite() => Finding::warning(
             CHECK,
             format!("{name}: the value is {value}, which is unknown to the scaler"),
@@ -117,6 +117,10 @@ fn of_value(scaler: &Scaler, replicas: Option<i32>, busy: Option<f64>, name: &st
         }
         _ => against_target(scaler, replicas, name, value),
     }
+}
+
+fn requests_are(count: f64) -> String {
+    if count == 1.0 { "1 request is".to_owned() } else { format!("{count} requests are") }
 }
 
 fn against_target(scaler: &Scaler, replicas: Option<i32>, name: &str, value: f64) -> Finding {
@@ -146,7 +150,7 @@ fn of_latency(name: &str, latency: &str, promised: Option<f64>, busy: Option<f64
             Some(0.0) => Finding::ok(CHECK, format!("{name}: no {latency} is measured, and no request is in flight, so the pool is idle")),
             Some(requests) => Finding::warning(
                 CHECK,
-                format!("{name}: no {latency} is measured although {requests} requests are in flight"),
+                format!("{name}: no {latency} is measured although {} in flight", requests_are(requests)),
                 "the pool may be stuck, or answers are not streamed: look at the logs of its pods",
             ),
             None => Finding::note(CHECK, format!("{name}: no {latency} is measured at present"), "nothing, if there are no requests"),
@@ -246,6 +250,14 @@ mod tests {
             (Err(NoAnswer::Empty), Some(7.0), Severity::Problem),
         ] {
             assert_eq!(found("slo", what(), answer.clone(), busy)[0].0, severity, "{answer:?} {busy:?}");
+        }
+    }
+
+    #[test]
+    fn requests_in_flight_are_counted_in_words() {
+        for (count, words) in [(0.0, "0 requests are in flight"), (1.0, "1 request is in flight"), (7.0, "7 requests are in flight")] {
+            let found = found("slo", What::InFlight("x".to_owned()), Ok(series(&[count])), None);
+            assert!(found[0].1.ends_with(words), "{found:?}");
         }
     }
 

@@ -197,6 +197,26 @@ fn settle_guard() {
 }
 
 #[test]
+fn the_settle_guard_tells_one_as_one() {
+    let why = |replicas: u32, ready: u32, terminating: u32| {
+        let mut fleet = Fleet::running(Spec { bounds: bounds(0, 10), ..spec(&[1.0]) }, replicas, ready);
+        fleet.workload = Workload { terminating, ..fleet.workload };
+        fleet.decide(0, &[Reading::Idle]).message
+    };
+    for (replicas, ready, terminating, words) in [
+        (1, 0, 0, "0 of 1 replica is ready"),
+        (4, 1, 0, "1 of 4 replicas is ready"),
+        (4, 3, 0, "3 of 4 replicas are ready"),
+        (4, 6, 0, "6 replicas are ready, 2 more than it should have"),
+        (4, 4, 1, "1 pod is still shutting down"),
+        (4, 4, 2, "2 pods are still shutting down"),
+    ] {
+        let why = why(replicas, ready, terminating);
+        assert!(why.ends_with(words), "{why}");
+    }
+}
+
+#[test]
 fn a_stuck_replica_that_would_not_go_first_is_waited_for() {
     let with = |stuck: usize| {
         let mut fleet = Fleet::running(spec(&[1.0]), 4, 3);

@@ -45,8 +45,8 @@ pub enum Undecided {
     NoList,
     /// No decision is about the service.
     #[error(
-        "no decision for {service} in the reply, which has {among} decisions; check customProvider, and that the decision server \
-         knows the service"
+        "no decision for {service} in the reply, which has {among} decision{}; check customProvider, and that the decision server \
+         knows the service", if *.among == 1 { "" } else { "s" }
     )]
     NoDecision {
         /// `serviceId "…"`, and the namespace if one is asked for.

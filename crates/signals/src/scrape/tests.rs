@@ -294,7 +294,7 @@ fn without_requests_the_pool_is_idle_or_stuck() {
     sync(&mut scrape, 2, &[pod("a", &engine)], None);
     assert_eq!(
         why(scrape.latency(Latency::Ttft, 0.9, at(2))),
-        "the TTFT quantile is NaN: no request was observed in its window, although 5 requests are running or queued; none of them has \
+        "the TTFT quantile is NaN: no request was observed in its window, although 5 requests are running or queued; nothing has \
          been answered, so the pool may be stuck: look at the logs of its pods"
     );
 }
