@@ -8,6 +8,8 @@ use crate::kubelet::Kubelet;
 use crate::operator::{Launch, Operator};
 use crate::sandbox_server::SandboxServer;
 use crate::{background, manifest, report, wait, workloads};
+use axum::Router;
+use axum_server::tls_rustls::RustlsConfig;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{self as core, Pod};
@@ -17,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -218,12 +221,11 @@ impl Namespace {
     }
 
     /// A Service of this name that leads to loopback, by which the API server reaches an extension server of the
-    /// test's (an APIService or a webhook refers to it with the server's own port), and the certificate and the
-    /// key that this server has to have.
+    /// test's: an APIService or a webhook refers to it with the server's own port.
     ///
     /// # Panics
     /// When it is refused.
-    pub async fn loopback_service(&self, name: &str) -> (PathBuf, PathBuf) {
+    pub async fn loopback_service(&self, name: &str) {
         let service = json!({
             "apiVersion": "v1",
             "kind": "Service",
@@ -231,7 +233,22 @@ impl Namespace {
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         });
         self.apply(&service.to_string()).await;
-        self.plane.certificates().issue(&format!("{name}.{}.svc", self.name)).unwrap()
+    }
+
+    /// Serves `app` behind the [`loopback_service`](Self::loopback_service) `name` until the test ends, with a
+    /// certificate for it of the plane's authority, and answers the address.
+    ///
+    /// # Panics
+    /// When the service is refused.
+    pub async fn extension_server(&self, name: &str, app: Router) -> SocketAddr {
+        self.loopback_service(name).await;
+        let (certificate, key) = self.plane.certificates().issue(&format!("{name}.{}.svc", self.name)).unwrap();
+        let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
+        address
     }
 
     /// Waits until `holds` of the object `name`, and returns it. An object that is not there is `null`.

@@ -2,7 +2,6 @@
 
 use axum::http::{self, HeaderMap};
 use axum::routing::get;
-use axum_server::tls_rustls::RustlsConfig;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt;
@@ -185,12 +184,7 @@ async fn the_api_server_forwards_to_an_extension_server_of_the_tests() {
     let app = axum::Router::new()
         .route("/apis/reach.example/v1", get(move || async move { axum::Json(list) }))
         .route("/apis/reach.example/v1/who", get(|headers: HeaderMap| async move { format!("{:?}", headers["x-remote-user"]) }));
-    let (certificate, key) = ns.loopback_service("extension").await;
-    let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
+    let port = ns.extension_server("extension", app).await.port();
 
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1",

@@ -1,15 +1,17 @@
-//! What a real API server makes of the resource: its schema and rules are within the cost that it allows, the samples are accepted, and
-//! what cannot work is refused with a sentence.
+//! What a real API server, and the sandbox like it, make of the resource: its schema and rules are within the cost that is allowed, the
+//! samples are accepted, and what cannot work is refused with a sentence.
 
 #![allow(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
-use llmscaler_e2e::{ControlPlane, Namespace};
+use llmscaler_e2e::ApiServer::{Real, Sandbox};
+use llmscaler_e2e::{ApiServer, Namespace};
+use rstest::rstest;
 use serde_json::{Value, json};
 
+#[rstest]
 #[tokio::test]
-async fn every_sample_is_accepted() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("samples").await;
+async fn every_sample_is_accepted(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("samples").await else { return };
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples");
     let mut accepted = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -41,10 +43,10 @@ fn slo(ns: &Namespace, more: &Value) -> String {
     json!({"apiVersion": "autoscaling.modelsphere.dev/v1alpha1", "kind": "LLMScaler", "metadata": metadata, "spec": spec}).to_string()
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_cannot_work_is_refused_with_a_sentence() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("rules").await;
+async fn what_cannot_work_is_refused_with_a_sentence(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("rules").await else { return };
     let metric = |metric: Value| json!({"metrics": [metric]});
     let scrape = |more: Value| {
         let mut spec = json!({"metricProvider": "Scrape", "serverAddress": null, "preset": {"name": "vLLM"}});
@@ -107,10 +109,10 @@ async fn what_cannot_work_is_refused_with_a_sentence() {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_is_left_out_is_filled_in() {
-    let Some(plane) = ControlPlane::shared().await else { return };
-    let ns = plane.namespace("defaults").await;
+async fn what_is_left_out_is_filled_in(#[values(Real, Sandbox)] on: ApiServer) {
+    let Some(ns) = on.namespace("defaults").await else { return };
     let objects = ns.apply(&slo(&ns, &json!({"metricProvider": "Scrape", "scrape": {"eppService": {"name": "epp"}}}))).await;
     let spec = &objects[0].data["spec"];
     let expected = json!({"ttft": "3s", "tpot": "100ms", "quantile": "0.9", "strategy": "Band", "scaleUpAt": "0.55", "scaleDownAt": "0.40",

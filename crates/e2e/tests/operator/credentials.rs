@@ -7,7 +7,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum_server::tls_rustls::RustlsConfig;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -42,12 +41,7 @@ impl Guarded {
     async fn start(ns: &Namespace) -> Self {
         let state = Arc::new(Mutex::new(Guard { token: FIRST, value: 1.0 }));
         let app = Router::new().fallback(answer).with_state(Arc::clone(&state));
-        let (certificate, key) = ns.loopback_service("prometheus").await;
-        let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
-        tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
+        let url = format!("https://{}", ns.extension_server("prometheus", app).await);
         Self { url, state }
     }
 

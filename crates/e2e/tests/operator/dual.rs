@@ -42,6 +42,18 @@ async fn counted(fleet: &Fleet, values: [&str; 2]) -> Value {
     fleet.status(&format!("{values:?}"), are).await
 }
 
+/// The guide's way up, whoever writes the size.
+pub async fn grows_from_zero_to_five(fleet: &Fleet, epp: &Epp<'_>) {
+    // One request waits: it wakes the fleet. It runs, and more wait than the running ones ask for.
+    epp.load(0, 1);
+    fleet.is_serving(1).await;
+    epp.load(10, 3);
+    fleet.is_serving(3).await;
+    // Nothing waits any more, and what runs asks for five: the larger need counts.
+    epp.load(70, 0);
+    fleet.is_serving(5).await;
+}
+
 #[rstest]
 #[tokio::test]
 async fn queue_and_running_requests_take_the_fleet_from_zero_to_many_and_after_the_cooldown_to_zero(
@@ -56,14 +68,7 @@ async fn queue_and_running_requests_take_the_fleet_from_zero_to_many_and_after_t
     assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
     let sizes = fleet.sizes().await;
 
-    // One request waits: it wakes the fleet. It runs, and more wait than the running ones ask for.
-    epp.load(0, 1);
-    fleet.is_serving(1).await;
-    epp.load(10, 3);
-    fleet.is_serving(3).await;
-    // Nothing waits any more, and what runs asks for five: the larger need counts.
-    epp.load(70, 0);
-    fleet.is_serving(5).await;
+    grows_from_zero_to_five(&fleet, &epp).await;
     epp.load(2, 0);
     fleet.is_serving(1).await;
     counted(&fleet, ["0", "2"]).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use llmscaler_e2e::{ADMIN_TOKEN, DecisionServer, Relay};
 use serde_json::{Value, json};
 
+use crate::dual::grows_from_zero_to_five;
 use crate::epp::{self, Epp};
 use crate::fleet::{SOON, condition};
 use crate::hpa_plane::{self, HpaFleet};
@@ -55,14 +56,8 @@ async fn the_guides_object_goes_from_zero_to_one_to_many_and_back() {
     fleet.condition("Ready", "True", "ValidMetricFound").await;
     let sizes = fleet.sizes().await;
 
-    // One request waits: it wakes the fleet, which is the operator's part.
-    epp.load(0, 1);
-    fleet.is_serving(1).await;
-    // The rest up to the last replica is the HPA's.
-    epp.load(10, 3);
-    fleet.is_serving(3).await;
-    epp.load(70, 0);
-    fleet.is_serving(5).await;
+    // The first replica is the operator's part, the rest up to the last one the HPA's.
+    grows_from_zero_to_five(fleet, &epp).await;
     started.hpa_condition("ScalingActive", "True", "ValidMetricFound").await;
     let status = fleet.status("headed for five", |status| status["desiredReplicas"] == 5).await;
     let active = condition(&status, "ScalingActive");

@@ -7,7 +7,6 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use axum_server::tls_rustls::RustlsConfig;
 use llmscaler_e2e::Namespace;
 use serde_json::{Value, json};
 
@@ -35,12 +34,7 @@ impl Adapter {
             .route(PATH, get(move || async move { Json(resources) }))
             .route(&format!("{PATH}/namespaces/{{namespace}}/{{metric}}"), get(list))
             .with_state(values.clone());
-        let (certificate, key) = ns.loopback_service(NAME).await;
-        let tls = RustlsConfig::from_pem_file(certificate, key).await.unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(axum_server::from_tcp_rustls(listener, tls).unwrap().serve(app.into_make_service()));
+        let port = ns.extension_server(NAME, app).await.port();
         let service = json!({
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
