@@ -86,6 +86,7 @@ fn a_value_that_does_not_exist_is_of_another_type_or_cannot_work_is_refused() {
             ("manager.pod.annotations.kubectl\\.kubernetes\\.io/default-container=mine", "manager.pod.annotations sets kubectl"),
             ("serviceAccount.labels.app\\.kubernetes\\.io/name=mine", "serviceAccount.labels sets app"),
             ("prometheus.enabled=true,prometheus.labels.app\\.kubernetes\\.io/name=mine", "prometheus.labels sets app"),
+            ("prometheus.rules.enabled=true,prometheus.rules.labels.app\\.kubernetes\\.io/name=mine", "prometheus.rules.labels sets app"),
             (
                 "grafana.dashboards.enabled=true,grafana.dashboards.labels.app\\.kubernetes\\.io/name=mine",
                 "grafana.dashboards.labels sets app",
