@@ -46,11 +46,11 @@ e2e-full: control-plane ## Run the guides' objects with the guides' own windows 
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and Prometheus into .cache (needs Go)
-	hack/control-plane/build.sh
+	hack/build.sh control-plane
 
 .PHONY: helm
 helm: ## Build Helm 3, Helm 4 and kubectl into .cache, for the tests of the chart (needs Go)
-	@hack/helm/build.sh
+	@hack/build.sh helm
 
 .PHONY: bench
 bench: ## Measure what a decision costs and how fast the simulator is

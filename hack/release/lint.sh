@@ -22,4 +22,4 @@ mkdir -p "$out"
 
 cd "$root"
 "$out/actionlint"
-shellcheck .ci/run hack/*/*.sh
+shellcheck .ci/run hack/*.sh hack/*/*.sh
