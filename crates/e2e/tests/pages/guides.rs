@@ -1,0 +1,61 @@
+//! Guides whose commands are about one scaler.
+
+use crate::story::{Place, STORY, Story, run};
+
+pub const STORIES: [Story; 4] = [
+    Story {
+        page: "docs/guides/credentials.md",
+        place: Place::Namespace,
+        steps: &[
+            run("kubectl create secret generic prometheus-token").given("TOKEN=abc").says(&["secret/prometheus-token created"]),
+            run("kubectl create configmap prometheus-ca")
+                .given(
+                    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \\
+                       -subj /CN=client -keyout client.key -out client.crt
+                     cp client.crt ca.crt",
+                )
+                .says(&["configmap/prometheus-ca created"]),
+            run("kubectl create secret tls llmscaler-client").says(&["secret/llmscaler-client created"]),
+        ],
+        ..STORY
+    },
+    Story {
+        page: "docs/guides/queue-and-running.md",
+        place: Place::Namespace,
+        operator: true,
+        files: &[("chat.yaml", "metadata: {name: chat}")],
+        steps: &[run("kubectl get llms chat -o jsonpath")
+            .given(
+                "fleet chat 1
+                 sed 's/service: chat-epp/inference_pool: chat/' chat.yaml | kubectl apply -f -
+                 eventually kubectl wait llms/chat --for=condition=QueriesScoped=False",
+            )
+            .as_shown()],
+        ..STORY
+    },
+    Story {
+        page: "docs/guides/slo.md",
+        place: Place::Namespace,
+        operator: true,
+        files: &[("qwen3.yaml", "metadata: {name: qwen3-32b}")],
+        steps: &[
+            run("kubectl get llms")
+                .given("fleet qwen3-32b-decode 3\nkubectl apply -f qwen3.yaml\ndecided qwen3-32b")
+                .says(&["NAME MINREPLICAS MAXREPLICAS CURRENTREPLICAS DESIREDREPLICAS READY AGE", "qwen3-32b 3 8 3 3"]),
+            run("kubectl events --for llms/qwen3-32b").says(&["LAST SEEN TYPE REASON OBJECT MESSAGE", "LLMScaler/qwen3-32b"]),
+            run("kubectl patch deployment qwen3-32b-decode --patch-file").says(&["deployment.apps/qwen3-32b-decode patched"]),
+        ],
+        ..STORY
+    },
+    Story {
+        page: "docs/vllm-mock.md",
+        place: Place::Namespace,
+        operator: true,
+        steps: &[
+            run("helm install opt test/charts/vllm-mock").says(&["STATUS: deployed"]),
+            run("kubectl -n serving rollout status deployment/opt-vllm").says(&["successfully rolled out"]),
+            run("kubectl -n serving get llms opt-scaler --watch").goes_on("opt-scaler"),
+        ],
+        ..STORY
+    },
+];
