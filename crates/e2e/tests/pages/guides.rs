@@ -2,7 +2,16 @@
 
 use crate::story::{Place, STORY, Story, run};
 
-pub const STORIES: [Story; 4] = [
+/// An operator that the API server reaches by a Service, on a port that is free.
+const EXTERNAL_METRICS: &str = "kubectl create service externalname external --external-name=localhost
+    llmscaler operator --watch-namespace=serving --health-probe-bind-address=127.0.0.1:0 \\
+      --external-metrics-bind-address=127.0.0.1:8082 --external-metrics-service-port=8082 \\
+      --external-metrics-service-name=external --external-metrics-service-namespace=serving &
+    fleet chat 1
+    sed \"s|serverAddress: .*|serverAddress: $PROMETHEUS|\" chat.yaml | kubectl apply -f -
+    eventually kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/serving/llmscaler-chat-queue?labelSelector=scaler=chat";
+
+pub const STORIES: [Story; 5] = [
     Story {
         page: "docs/guides/credentials.md",
         place: Place::Namespace,
@@ -17,6 +26,19 @@ pub const STORIES: [Story; 4] = [
                 .says(&["configmap/prometheus-ca created"]),
             run("kubectl create secret tls llmscaler-client").says(&["secret/llmscaler-client created"]),
         ],
+        ..STORY
+    },
+    Story {
+        page: "docs/guides/hpa.md",
+        // A cluster has one External Metrics API.
+        place: Place::Cluster,
+        files: &[("chat.yaml", "actuation: HorizontalPodAutoscaler")],
+        series: &[("llm_d_epp_flow_control_queue_size", &[("service", "chat-epp")], 6.0)],
+        steps: &[run("kubectl get --raw '/apis/external.metrics.k8s.io/")
+            .given(EXTERNAL_METRICS)
+            .says(&[r#""metricName":"llmscaler-chat-queue""#, r#""value":"6""#])
+            // Left behind, it makes the deletion of namespaces hang.
+            .then("kubectl delete apiservice v1beta1.external.metrics.k8s.io")],
         ..STORY
     },
     Story {
