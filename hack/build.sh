@@ -64,8 +64,7 @@ stamp_flags() {
       echo "-X github.com/prometheus/common/version.Version=$(sed -E 's/^v0\.([0-9]+)([0-9]{2})\./\1.\2./' <<<"$2")"
       ;;
     helm-*) echo "-X helm.sh/helm/${1#helm-}/internal/version.version=$2" ;;
-    # kubectl v1.36.3 is published as module version v0.36.3.
-    kubectl) echo "-X k8s.io/component-base/version.gitVersion=${2/v0./v1.}" ;;
+    kubectl) echo "-X k8s.io/component-base/version.gitVersion=$2" ;;
   esac
 }
 
@@ -91,6 +90,8 @@ while IFS='| ' read -r group name module package versioned; do
   modules="$here/$group/$module"
   binary="$cache/$group/bin/$name"
   version=$(pinned_version "$modules" "$versioned")
+  # kubectl v1.36.3 is published as module version v0.36.3.
+  if [ "$module" = kubectl ]; then version=${version/v0./v1.}; fi
   ldflags="-s -w $(stamp_flags "$module" "$version")"
   tags=$(tags "$module")
   pins=$(cat "$modules"/go.mod "$modules"/go.sum "$modules"/*.go | cksum | tr ' ' '-')
