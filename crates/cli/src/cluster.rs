@@ -46,6 +46,11 @@ pub struct Cluster {
 }
 
 impl ClusterArguments {
+    /// The namespace, where one is given.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Whether every namespace was asked for.
     pub fn everywhere(&self) -> bool {
         self.all_namespaces

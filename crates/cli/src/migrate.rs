@@ -33,8 +33,10 @@ use crate::prose::columns;
 /// The arguments of `migrate`.
 #[derive(Debug, Args)]
 pub struct MigrateArguments {
-    /// Files with the objects, in YAML or JSON, of several documents or a list; - is standard input
-    #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
+    /// Files with the objects, in YAML or JSON, of several documents or a list; - is standard input. With -n, those without a namespace are
+    /// taken for that one's
+    #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "from_cluster")]
+    #[arg(conflicts_with_all = ["from_cluster", "kubeconfig", "context", "all_namespaces"])]
     files: Vec<PathBuf>,
     /// Read the objects from a cluster; nothing is changed there
     #[arg(long)]
@@ -81,7 +83,7 @@ enum Format {
 
 /// Prints scalers for the autoscalers of the input, and the report.
 pub fn run(arguments: &MigrateArguments, out: &mut impl Write) -> Result<(), Failure> {
-    let (input, source) = if arguments.from_cluster {
+    let (mut input, source) = if arguments.from_cluster {
         let asked = block_on(async { input::cluster(&arguments.cluster.connect().await?).await })?;
         (asked, "the cluster".to_owned())
     } else {
@@ -93,6 +95,9 @@ pub fn run(arguments: &MigrateArguments, out: &mut impl Write) -> Result<(), Fai
         // What there is instead.
         print::report(&mut io::stderr().lock(), &[], &input.notes, &[], columns()).map_err(Failure::Output)?;
         return Err(invalid(input::nothing()));
+    }
+    if let (false, Some(namespace)) = (arguments.from_cluster, arguments.cluster.namespace()) {
+        input.place_in(namespace).map_err(invalid)?;
     }
     let found_none = input.objects.is_empty();
     let (outcomes, mut notes) = migrate(input, arguments).map_err(invalid)?;

@@ -83,6 +83,26 @@ impl Input {
             (None, _) => self.notes.push(format!("{kind} {name} of {version} is no autoscaler that can be migrated, so it is passed over")),
         }
     }
+
+    /// Takes the objects that name no namespace for those of this one, as `kubectl -n` does.
+    ///
+    /// # Errors
+    ///
+    /// One names another.
+    pub fn place_in(&mut self, namespace: &str) -> Result<(), Invalid> {
+        for (_, object) in &mut self.objects {
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let Some(metadata) = object["metadata"].as_object_mut().filter(|_| kind != "ClusterTriggerAuthentication") else { continue };
+            let named = metadata.get("namespace").and_then(Value::as_str).filter(|named| !named.is_empty());
+            if let Some(other) = named.filter(|named| *named != namespace) {
+                let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
+                let message = format!("is {other}, and -n is {namespace}; leave -n out, or correct one of them");
+                return Err(Invalid { field: format!("{kind} {name}: metadata.namespace"), message });
+            }
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+        Ok(())
+    }
 }
 
 /// The autoscaler that made an HPA.

@@ -451,6 +451,32 @@ fn faults_are_told_with_their_place() {
 }
 
 #[test]
+fn objects_of_a_file_without_a_namespace_get_the_one_that_is_given() {
+    let authentication = "apiVersion: keda.sh/v1alpha1\nkind: ClusterTriggerAuthentication\nmetadata: {name: all}\nspec: {}";
+    let bare = |name: &str| {
+        let mut object: Value = serde_saphyr::from_str(&input(name)).unwrap();
+        object["metadata"].as_object_mut().unwrap().remove("namespace");
+        object.to_string()
+    };
+    let text = format!("{}\n---\n{authentication}", bare("dual.yaml"));
+    let (report, _) = migrated(&text, &["-n", "night"]);
+    assert_eq!(report["scalers"][0]["metadata"], json!({"name": "chat", "namespace": "night"}));
+    assert_eq!(object(&report, "all").get("namespace"), None, "it has none: {report:#}");
+    assert!(report["plan"].to_string().contains("kubectl get scaledobject/chat -n night"), "{report:#}");
+
+    let (same, _) = migrated(&input("dual.yaml"), &["-n", "serving"]);
+    assert_eq!(same, migrated(&input("dual.yaml"), &[]).0);
+    let (out, errors, code) = texts(&run(&["migrate", "-f", "-", "-n", "night"], &input("dual.yaml")));
+    let said = "ScaledObject chat: metadata.namespace: is serving, and -n is night; leave -n out, or correct one of them";
+    assert!(code == 2 && out.is_empty() && errors.contains(said), "{code}: {out}{errors}");
+    // What is about a cluster says nothing about files.
+    for about in [&["-A"][..], &["--kubeconfig", "k"], &["--context", "c"]] {
+        let (_, errors, code) = texts(&run(&[&["migrate", "-f", "-"], about].concat(), ""));
+        assert!(code == 2 && errors.contains("cannot be used with"), "{about:?}: {errors}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
