@@ -45,7 +45,7 @@ pub enum Failure {
     #[error("{0}")]
     Cluster(String),
     /// The doctor found problems.
-    #[error("doctor: {problems} and {warnings} found", problems = count(*.problems, "problem"), warnings = count(*.warnings, "warning"))]
+    #[error("doctor: {}{} found", count(*.problems, "problem"), and_warnings(*.warnings))]
     Problems {
         /// How many.
         problems: i32,
@@ -74,6 +74,10 @@ pub enum Failure {
     },
 }
 
+fn and_warnings(warnings: i32) -> String {
+    if warnings == 0 { String::new() } else { format!(" and {}", count(warnings, "warning")) }
+}
+
 fn place(invalid: &Invalid) -> String {
     if invalid.field.is_empty() { String::new() } else { format!("{}: ", invalid.field) }
 }
@@ -100,5 +104,17 @@ impl Failure {
             Self::Arguments(_) | Self::Invalid { .. } => 2,
             Self::Warnings(_) | Self::NotCarried(_) => 3,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_found_is_not_counted() {
+        let said = |problems, warnings| Failure::Problems { problems, warnings }.to_string();
+        assert_eq!(said(1, 0), "doctor: 1 problem found");
+        assert_eq!(said(2, 1), "doctor: 2 problems and 1 warning found");
     }
 }

@@ -15,6 +15,9 @@ const CHECK: &str = "source";
 /// What to do about a header that was left out.
 const SAFE_WAY: &str = "give --prometheus an https address, or that of a port-forward, as http://127.0.0.1:9090";
 
+/// What to do where nobody answers at the address of --prometheus.
+const GIVEN: &str = "see that the port-forward still runs, or correct the address of --prometheus; that of the scaler was not asked";
+
 /// What came of asking.
 pub enum Source {
     /// It could not be asked at all: a Secret is missing, say.
@@ -128,7 +131,7 @@ fn of_address(scaler: &LLMScaler, answers: &Answers) -> Finding {
         Some(NoAnswer::Unreached(why)) => Finding::problem(
             CHECK,
             format!("it cannot be reached from here: {why}"),
-            "correct spec.serverAddress, or let the network through",
+            if is_given(scaler, address) { GIVEN } else { "correct spec.serverAddress, or let the network through" },
         ),
         Some(NoAnswer::Refused(why)) if !answers.withheld.is_empty() => {
             let found = format!("what answers at {} lets no query through: {why}; it was asked {}", shown(address), without());
@@ -181,6 +184,12 @@ fn is_internal(address: &Url) -> bool {
     }
 }
 
+/// Whether it is the address of --prometheus and not the scaler's own.
+fn is_given(scaler: &LLMScaler, address: &Url) -> bool {
+    let own = scaler.spec.server_address.as_deref().and_then(|own| own.parse::<Url>().ok());
+    own.as_ref() != Some(address)
+}
+
 /// Scheme, host and port, which hold no secret.
 fn shown(address: &Url) -> String {
     let port = address.port().map_or_else(String::new, |port| format!(":{port}"));
@@ -215,6 +224,14 @@ mod tests {
         assert_eq!(checked("http://127.0.0.1:9090", vec![lost(), lost()]).severity, Severity::Problem);
         let login = Err(NoAnswer::Refused("status 401".to_owned()));
         assert!(checked("http://user:secret@10.0.0.1:9090", vec![login]).found.starts_with("what answers at http://10.0.0.1:9090 lets"));
+    }
+
+    #[test]
+    fn an_address_that_was_given_is_no_fault_of_the_scaler() {
+        let own = serde_json::from_value(object(json!({"serverAddress": "http://10.0.0.7:9090"}))).unwrap();
+        let advice = |address: &str| check(&own, &answers(address, vec![Err(NoAnswer::Unreached("refused".to_owned()))])).unwrap().advice;
+        assert_eq!(advice("http://127.0.0.1:9090").as_deref(), Some(GIVEN));
+        assert!(advice("http://10.0.0.7:9090/").unwrap().starts_with("correct spec.serverAddress"));
     }
 
     #[test]
