@@ -76,7 +76,10 @@ impl Desk {
     pub fn shell(&self) -> Shell {
         let path = format!("{}:{}", self.bin().display(), std::env::var("PATH").unwrap());
         let home = self.home().display().to_string();
-        Shell::new(&self.checkout(), self.folder.path())
+        // Nothing of the developer's Helm is used.
+        let helm = ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].into_iter();
+        let shell = helm.fold(Shell::new(&self.checkout(), self.folder.path()), |shell, variable| shell.env(variable, &home));
+        shell
             .env("PATH", &path)
             .env("HOME", &home)
             .env("KUBECONFIG", &self.kubeconfig().display().to_string())
