@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use kube::Client;
@@ -25,9 +24,6 @@ pub const LEASE: &str = "0abb3156.modelsphere.dev";
 
 /// Where a pod finds its own namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
-/// A connection on which the API server has said nothing for so long is dead. Longer than the 290 s after which it ends a watch itself.
-const API_SILENCE: Duration = Duration::from_secs(295);
 
 /// Arguments of `llmscaler operator`.
 #[derive(Debug, Args)]
@@ -158,7 +154,7 @@ pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
         })?;
         check(&config).map_err(Failure::Operator)?;
         // A first list that is never answered would keep its watch waiting for ever.
-        config.read_timeout = Some(API_SILENCE);
+        config.read_timeout = Some(llmscaler_operator::API_SILENCE);
         config.reset_reader_on_write = true;
         let client = Client::try_from(config)
             .map_err(|error| Failure::Operator(format!("the client for the API server cannot be built: {error}")))?;

@@ -3,12 +3,27 @@
 use std::future::Future;
 use std::time::Duration;
 
+use kube::runtime::watcher;
+
 use crate::lease::WRITE_MARGIN;
 use crate::words;
 
 /// For one call, retries on 429 and 503 included. Not longer than what is left of a lease when a claim to it ends, so that no write
 /// outlives the leadership that it was begun under.
 const API_DEADLINE: Duration = WRITE_MARGIN;
+
+/// A connection on which the API server has said nothing for so long is dead: the client's read timeout. No list takes as long (the API
+/// server itself ends a request after a minute), and no watch: see [`WATCH_TIME`].
+pub const API_SILENCE: Duration = Duration::from_secs(120);
+
+/// How long the API server is asked to hold a watch on which nothing happens, in seconds. It is then taken up again where it was, so that
+/// one whose other end is gone is found out soon.
+const WATCH_TIME: u32 = 110;
+
+/// How everything is watched.
+pub(crate) fn watched() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_TIME)
+}
 
 /// Why a call to the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +83,11 @@ mod tests {
         };
         assert!(absent(404) && absent(405));
         assert!(!absent(403) && !absent(409) && !absent(503) && !CallError::Deadline.is_absent());
+    }
+
+    #[test]
+    fn a_quiet_watch_ends_before_its_connection_counts_as_dead() {
+        assert!(Duration::from_secs(WATCH_TIME.into()) < API_SILENCE);
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
 /// The health of the process: that of its parts together. Clones share it.
@@ -63,9 +64,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// happens, and what keeps failing is tried at least every half minute.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// The attempts at one thing that have failed since it last worked.
+/// What is told of an API server that does not even refuse.
+const UNANSWERED: &str = "the API server does not answer a list";
+
+/// The attempts at one thing that have failed since it last worked, or the one that is not answered.
 #[derive(Debug, Default)]
-pub struct Failures(Option<Run>);
+pub struct Failures {
+    run: Option<Run>,
+    /// Since when a list, or the rest of it, has been waited for.
+    waiting: Option<Instant>,
+}
 
 #[derive(Debug)]
 struct Run {
@@ -75,24 +83,35 @@ struct Run {
 }
 
 impl Failures {
+    /// An event of a watch has come, or it is about to ask for a list, which is an event, too.
+    pub fn noted<T>(&mut self, event: &Event<T>) {
+        self.waiting = match event {
+            Event::Init | Event::InitApply(_) => Some(Instant::now()),
+            Event::InitDone | Event::Apply(_) | Event::Delete(_) => None,
+        };
+        // That a list begins proves nothing.
+        if !matches!(event, Event::Init) {
+            self.run = None;
+        }
+    }
+
     /// An attempt has failed. Answers whether it failed for another reason than the one before.
     pub fn failed(&mut self, why: String) -> bool {
         let last = Instant::now();
-        let before = self.0.take().filter(|run| last.duration_since(run.last) < QUIET);
+        self.waiting = None;
+        let before = self.run.take().filter(|run| last.duration_since(run.last) < QUIET);
         let news = before.as_ref().is_none_or(|before| before.why != why);
-        self.0 = Some(Run { first: before.map_or(last, |before| before.first), last, why });
+        self.run = Some(Run { first: before.map_or(last, |before| before.first), last, why });
         news
     }
 
-    /// It works.
-    pub fn worked(&mut self) {
-        self.0 = None;
-    }
-
-    /// Why it fails, if it has been failing for a minute.
+    /// Why it fails, if it has been failing, or was not answered, for a minute.
     #[must_use]
     pub fn lasting(&self) -> Option<&str> {
-        let run = self.0.as_ref().filter(|run| run.last.duration_since(run.first) >= PATIENCE && run.last.elapsed() < QUIET)?;
+        if self.waiting.is_some_and(|since| since.elapsed() >= PATIENCE) {
+            return Some(UNANSWERED);
+        }
+        let run = self.run.as_ref().filter(|run| run.last.duration_since(run.first) >= PATIENCE && run.last.elapsed() < QUIET)?;
         Some(&run.why)
     }
 }
@@ -158,9 +177,9 @@ impl Part {
         lock(&self.beats.state).failures.lasting().is_some()
     }
 
-    /// The part gets on with its work.
-    pub fn worked(&self) {
-        lock(&self.beats.state).failures.worked();
+    /// An event of the part's watch has come, which as a rule proves that it gets on with its work.
+    pub fn noted<T>(&self, event: &Event<T>) {
+        lock(&self.beats.state).failures.noted(event);
     }
 
     /// The part has what it needs to do its work, such as the first list of a watch.
@@ -197,11 +216,12 @@ impl Beats {
 
     fn not_ready(&self) -> Option<String> {
         let state = lock(&self.state);
-        let Failures(run) = &state.failures;
-        match (state.ready, state.failures.lasting(), run) {
+        let lasting = state.failures.lasting();
+        let latest = state.failures.run.as_ref().map(|run| run.why.as_str());
+        match (state.ready, lasting, lasting.or(latest)) {
             (true, None, _) => None,
             (true, Some(why), _) => Some(format!("{} keeps failing: {why}", self.name)),
-            (false, _, Some(Run { why, .. })) => Some(format!("{} is not ready yet: {why}", self.name)),
+            (false, _, Some(why)) => Some(format!("{} is not ready yet: {why}", self.name)),
             (false, _, None) => Some(format!("{} is not ready yet", self.name)),
         }
     }
@@ -252,7 +272,7 @@ mod tests {
         let watch = health.part("watch LLMScalers", MINUTE);
         watch.failed(REFUSED.to_owned());
         assert_eq!(health.ready(), Err(format!("watch LLMScalers is not ready yet: {REFUSED}")));
-        watch.worked();
+        watch.noted(&Event::Apply(()));
         watch.ready();
 
         refused_for(&watch, 60).await;
@@ -262,7 +282,7 @@ mod tests {
         refused_for(&watch, 600).await;
         assert_eq!((health.live(), health.ready()), (Ok(()), Err(format!("watch LLMScalers keeps failing: {REFUSED}"))));
 
-        watch.worked();
+        watch.noted(&Event::Apply(()));
         assert_eq!(health.ready(), Ok(()), "the next event proves that it works");
     }
 
@@ -280,6 +300,37 @@ mod tests {
         assert_eq!(health.ready(), Ok(()));
         watch.failed("connection reset".to_owned());
         assert_eq!(health.ready(), Ok(()), "a new failure is not the continuation of the old ones");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_not_answered_counts_after_a_minute_without_another_part_of_it() {
+        let health = Health::new();
+        let watch = health.part("watch LLMScalers", MINUTE);
+        let waits = async |seconds| {
+            advance(Duration::from_secs(seconds)).await;
+            watch.beat();
+        };
+        watch.noted(&Event::<()>::Init);
+        waits(59).await;
+        assert_eq!(health.ready(), Err("watch LLMScalers is not ready yet".to_owned()));
+        waits(1).await;
+        assert_eq!(health.ready(), Err(format!("watch LLMScalers is not ready yet: {UNANSWERED}")));
+        watch.noted(&Event::InitDone::<()>);
+        watch.ready();
+        for _ in 0..10 {
+            waits(60).await;
+        }
+        assert_eq!(health.ready(), Ok(()), "a quiet watch is no list");
+
+        watch.noted(&Event::<()>::Init);
+        waits(50).await;
+        watch.noted(&Event::InitApply(()));
+        waits(50).await;
+        assert_eq!(health.ready(), Ok(()), "a long list comes in pages");
+        waits(10).await;
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(format!("watch LLMScalers keeps failing: {UNANSWERED}"))));
+        watch.failed(REFUSED.to_owned());
+        assert_eq!(health.ready(), Ok(()), "an answer, if none that helps");
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,6 +41,7 @@ mod watch;
 mod words;
 
 pub use clock::Clock;
+pub use deadline::API_SILENCE;
 pub use readings::Readings;
 #[doc(hidden)]
 pub use run::run_with_readings;

@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::core::DeserializeGuard;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
 use llmscaler_api::LLMScaler;
 use tracing::{info, warn};
 
 use self::tasks::Tasks;
 use crate::context::Context;
+use crate::deadline::watched;
 use crate::health::Part;
 use crate::metrics::Watched;
-use crate::watch::proves_success;
 use crate::words;
 
 /// How often the loop shows that it is alive.
@@ -54,7 +54,7 @@ impl Supervisor {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let mut events = std::pin::pin!(watcher(api, watched()).default_backoff());
         let watched = Watched::new(&LLMScaler::plural(&()), self.namespace.as_deref().unwrap_or_default());
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
@@ -66,9 +66,7 @@ impl Supervisor {
                 event = events.next() => match event {
                     None => return,
                     Some(Ok(event)) => {
-                        if proves_success(&event) {
-                            part.worked();
-                        }
+                        part.noted(&event);
                         let listed = self.take(event);
                         if listed {
                             part.ready();

@@ -9,13 +9,14 @@ use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::Resource;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as start_watcher};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
+use crate::deadline::watched;
 use crate::health::{Failures, Part};
 use crate::metrics::{Metrics, Watched};
 use crate::words;
@@ -58,7 +59,7 @@ struct State<T> {
     /// Whether a full list has been seen, without which an empty collection means nothing.
     listed: bool,
     failure: Option<String>,
-    /// Why it has been failing for a minute, so that what is known may be long past.
+    /// Why it has been failing, or not answered, for a minute, so that what is known may be long past.
     failing: Option<String>,
 }
 
@@ -177,7 +178,7 @@ async fn run<T: Kept>(
     complete: impl Fn(&mut T::Object),
     cancel: CancellationToken,
 ) {
-    let mut events = std::pin::pin!(start_watcher(api, watcher::Config::default()).default_backoff().modify(complete));
+    let mut events = std::pin::pin!(watcher(api, watched()).default_backoff().modify(complete));
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     // One watch that is refused, for a kind that may not be read, must not make the whole operator unready: it shows in the metrics,
     // and on the scalers that need it.
@@ -200,9 +201,7 @@ async fn run<T: Kept>(
                 // The part is dropped without being finished, which health reports.
                 None => return,
                 Some(Ok(event)) => {
-                    if proves_success(&event) {
-                        failures.worked();
-                    }
+                    failures.noted(&event);
                     take(event, &shared, &mut listing);
                 }
                 Some(Err(error)) => {
@@ -227,11 +226,6 @@ pub(crate) async fn change(version: &mut watch::Receiver<u64>) {
         // A sender that is gone is a watch that has ended; nothing more comes from it.
         std::future::pending().await
     }
-}
-
-/// Whether the API server has given what was asked for. A list that begins has only been asked for.
-pub(crate) fn proves_success<T>(event: &Event<T>) -> bool {
-    !matches!(event, Event::Init)
 }
 
 fn take<T: Kept>(event: Event<T::Object>, shared: &Shared<T>, listing: &mut State<T>) {
@@ -329,13 +323,6 @@ mod tests {
         refused.store(false, Ordering::Relaxed);
         after(200).await;
         assert_eq!(maps.failing(), None);
-    }
-
-    #[test]
-    fn a_list_that_begins_proves_nothing() {
-        // The watcher says that it begins before it asks, at each attempt.
-        assert!(!proves_success(&Event::<ConfigMap>::Init));
-        assert!(proves_success(&Event::InitApply(map("a", None))) && proves_success(&Event::<ConfigMap>::InitDone));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::request::Request;
 use crate::sandbox::Sandbox;
 
 /// After so long without an answer the operator's own client gives up.
-const SILENCE: Duration = Duration::from_secs(295);
+const SILENCE: Duration = Duration::from_secs(120);
 
 impl Sandbox {
     /// A client of it in memory. Its default namespace is `default`.

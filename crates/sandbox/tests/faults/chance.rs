@@ -78,9 +78,6 @@ impl Chance {
         let (fault, verb, resource, subresource) = if self.rng.random_bool(0.3) {
             let (verb, resource) = (self.pick(&[Verb::List, Verb::Watch]), self.pick(&watched));
             let fault = self.pick(&[faults.as_slice(), of_watches.as_slice()].concat());
-            if resource == "llmscalers" {
-                self.world.book.silence = Some(self.world.book.now());
-            }
             (fault, verb, resource, "")
         } else {
             let (verb, resource, subresource) = self.pick(&requests);
@@ -177,8 +174,8 @@ impl Chance {
         for name in FLEETS {
             assert!(self.world.edit(name, json!({"mode": "Auto"})).await);
         }
-        // A silent list is waited for some five minutes, and a silent watch that follows it as long again.
-        self.world.pass(330).await;
+        // A silent list is waited for two minutes, and a silent watch that follows it as long again.
+        self.world.pass(140).await;
         for name in FLEETS {
             let wanted = self.world.book.wanted(name);
             let came = self.world.until(name, wanted, 420).await;

@@ -81,10 +81,10 @@ async fn world() -> World {
     world
 }
 
-/// After how long a fleet is where it should be. What is never answered is waited for as long as the client waits, which is five minutes;
+/// After how long a fleet is where it should be. What is never answered is waited for as long as the client waits, which is two minutes;
 /// until then a shrinking fleet may be kept from it by pods that a silent watch shows as they were.
 fn patience(phase: &Phase, fault: Fault) -> u64 {
-    if phase.of_watches && fault == Fault::Hang { 900 } else { 120 }
+    if phase.of_watches && fault == Fault::Hang { 400 } else { 120 }
 }
 
 #[tokio::test(start_paused = true)]
