@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use llmscaler_api::LLMScaler;
 use llmscaler_engine::{Decision, Replicas, Warmth, Workload};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -40,6 +42,10 @@ pub(crate) enum WriteError {
     Unseen(String),
     #[error("the target kept changing while its new size was being written")]
     Contended,
+    #[error("the scaler was edited or deleted, which its watch has not shown yet; nothing is written by what it was before")]
+    Outdated,
+    #[error("whether the scaler still asks for this is not known, as it cannot be read: {0}")]
+    Unread(CallError),
     #[error("this replica of the operator is not the leader any more")]
     NotLeader,
 }
@@ -50,14 +56,14 @@ impl WriteError {
         match self {
             Self::Unreachable(error) => matches!(error, Unreachable::Missing { .. }) || error.is_absence(),
             Self::Refused(error) => error.is_absent(),
-            Self::Unseen(_) | Self::Contended | Self::NotLeader => false,
+            Self::Unseen(_) | Self::Contended | Self::Outdated | Self::Unread(_) | Self::NotLeader => false,
         }
     }
 
     pub(crate) fn outcome(&self) -> WriteOutcome {
         match self {
-            Self::Unreachable(_) | Self::Refused(_) | Self::Unseen(_) => WriteOutcome::Error,
-            Self::Contended => WriteOutcome::Conflict,
+            Self::Unreachable(_) | Self::Refused(_) | Self::Unseen(_) | Self::Unread(_) => WriteOutcome::Error,
+            Self::Contended | Self::Outdated => WriteOutcome::Conflict,
             Self::NotLeader => WriteOutcome::NotLeader,
         }
     }
@@ -71,19 +77,30 @@ pub(crate) struct Applied {
     pub generation: i64,
 }
 
+/// What a decision is to be written for.
+pub(crate) struct Order<'a> {
+    /// The scaler in the generation that is decided by.
+    pub object: &'a LLMScaler,
+    pub place: &'a Place,
+    /// Who else writes the size, in words.
+    pub other_owner: Option<&'a str>,
+    pub warmth: &'a Warmth,
+    /// The sync period: nothing is tried for longer.
+    pub patience: Duration,
+}
+
 /// Writes what is decided on the target as it is now, not as it was seen: `decide` is asked again with a fresh look, at each
-/// attempt, and `None` or a decision without a write ends the matter. Victims are marked before the size is reduced. No attempt begins
-/// when `patience` has passed, which the sync period is, nor when a claim to leadership that was current at the start may be over.
+/// attempt, and `None` or a decision without a write ends the matter. Nor is anything written by a scaler that was edited since, which a
+/// watch that has fallen silent does not show: `mode: Recommend` holds from the moment that it is set. Victims are marked before the size
+/// is reduced. No attempt begins when the patience is over, nor when a claim to leadership that was current at the start may be.
 ///
 /// Answers the decision that was carried out, or the one that has nothing to write any more.
 pub(crate) async fn apply(
     context: &Context,
-    place: &Place,
-    other_owner: Option<String>,
-    warmth: &Warmth,
-    patience: Duration,
+    order: Order<'_>,
     mut decide: impl FnMut(Workload) -> Option<Decision>,
 ) -> Result<Option<Applied>, WriteError> {
+    let Order { object, place, other_owner, warmth, patience } = order;
     let end = Instant::now() + patience.min(WRITE_MARGIN);
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
@@ -94,7 +111,7 @@ pub(crate) async fn apply(
             sleep(pause).await;
         }
         let (view, replicas, version) = place.look_live(context).await?;
-        let workload = view.workload(context.clock.timestamp(), replicas, other_owner.clone(), warmth.clone());
+        let workload = view.workload(context.clock.timestamp(), replicas, other_owner.map(str::to_owned), warmth.clone());
         let Some(decision) = decide(workload) else { return Ok(None) };
         let seen = view.target.generation;
         let Some(count) = decision.write else { return Ok(Some(Applied { decision, generation: seen })) };
@@ -104,6 +121,7 @@ pub(crate) async fn apply(
         {
             return Err(WriteError::Unseen(why));
         }
+        stands(context, object).await?;
 
         if !context.claim.is_current() {
             return Err(WriteError::NotLeader);
@@ -116,6 +134,17 @@ pub(crate) async fn apply(
         }
     }
     Err(WriteError::Contended)
+}
+
+/// Whether the scaler is still in the generation that is decided by.
+async fn stands(context: &Context, object: &LLMScaler) -> Result<(), WriteError> {
+    let scalers: Api<LLMScaler> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    match within(scalers.get_metadata(&object.name_any())).await {
+        Ok(now) if now.metadata.generation == object.metadata.generation && now.metadata.uid == object.metadata.uid => Ok(()),
+        Ok(_) => Err(WriteError::Outdated),
+        Err(error) if error.is_not_found() => Err(WriteError::Outdated),
+        Err(error) => Err(WriteError::Unread(error)),
+    }
 }
 
 /// The pause before an attempt, of which the first is 0; up to half of it is left out at random, so that two that met do not meet again.
@@ -153,18 +182,27 @@ async fn write(context: &Context, place: &Place, count: Replicas, version: Optio
 
 #[cfg(test)]
 mod tests {
-    use llmscaler_api::LLMScaler;
     use llmscaler_engine::{self as engine, Memory, Observation, Reading};
 
     use super::*;
     use crate::fake_api::Fleet;
 
-    /// What is decided for a fleet of 3 to 9 that shows this share of its target.
-    fn decision(context: &Context, workload: Workload, value: f64) -> Decision {
-        let scaler = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
+    /// A scaler of 3 to 9 replicas.
+    fn scaler() -> LLMScaler {
+        let spec = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
             "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": [{"query": "q", "target": "1"}]});
-        let scaler: Option<LLMScaler> = serde_json::from_value(json!({"metadata": {}, "spec": scaler})).ok();
-        let Some(Ok(scaler)) = scaler.map(|scaler| scaler.parse()) else { panic!("no scaler") };
+        let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "generation": 1}, "spec": spec});
+        let Ok(scaler) = serde_json::from_value(object) else { panic!("no scaler") };
+        scaler
+    }
+
+    fn order<'a>(object: &'a LLMScaler, place: &'a Place, patience: Duration) -> Order<'a> {
+        Order { object, place, other_owner: None, warmth: &Warmth::NotAsked, patience }
+    }
+
+    /// What is decided for a fleet that shows this share of its target.
+    fn decision(context: &Context, workload: Workload, value: f64) -> Decision {
+        let Ok(scaler) = scaler().parse() else { panic!("no scaler") };
         let seen = Observation { workload, readings: vec![Reading::from_number(value)], traffic: None };
         engine::decide(&scaler.spec, &seen, &Memory::default(), context.clock.now())
     }
@@ -175,9 +213,10 @@ mod tests {
         let context = fleet.context();
         let Ok(place) = Place::find(&context.cluster, "serving", &Fleet::target()).await else { panic!("no place") };
         assert!(place.look(&context).await.is_ok());
+        let object = scaler();
         let write = async |value| {
             let decide = |workload| Some(decision(&context, workload, value));
-            let done = apply(&context, &place, None, &Warmth::NotAsked, Duration::from_secs(15), decide).await;
+            let done = apply(&context, order(&object, &place, Duration::from_secs(15)), decide).await;
             done.map(|done| done.and_then(|applied| applied.decision.write).map(Replicas::get)).map_err(|error| error.to_string())
         };
         assert_eq!(write(0.5).await, Ok(Some(3)));
@@ -185,6 +224,31 @@ mod tests {
         sleep(Duration::from_secs(400)).await;
         let why = "the fleet is not made smaller while pods cannot be watched: pods is forbidden";
         assert_eq!((write(0.5).await, write(2.0).await), (Err(why.to_owned()), Ok(Some(8))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_by_a_scaler_that_is_another_by_now_or_that_cannot_be_read() {
+        let fleet = Fleet::new(4, false);
+        let context = fleet.context();
+        let Ok(place) = Place::find(&context.cluster, "serving", &Fleet::target()).await else { panic!("no place") };
+        assert!(place.look(&context).await.is_ok());
+        let object = scaler();
+        let write = async || {
+            fleet.asked("");
+            let decide = |workload| Some(decision(&context, workload, 2.0));
+            let done = apply(&context, order(&object, &place, Duration::from_secs(15)), decide).await;
+            (done.err().map(|error| (error.outcome(), error.to_string())), fleet.asked("PATCH").len())
+        };
+        assert_eq!(write().await, (None, 1));
+        let edited = (WriteOutcome::Conflict, WriteError::Outdated.to_string());
+        for (answer, expected) in [
+            (Ok(2), edited.clone()),
+            (Err(404), edited),
+            (Err(500), (WriteOutcome::Error, "whether the scaler still asks for this is not known, as it cannot be read: no".to_owned())),
+        ] {
+            *fleet.scaler.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = answer;
+            assert_eq!(write().await, (Some(expected), 0));
+        }
     }
 
     /// How often the API server is asked to write a size that it refuses with a conflict, and for how long.
@@ -196,7 +260,8 @@ mod tests {
         let Some(place) = place else { panic!("no place") };
         let started = Instant::now();
         let decide = |workload| Some(decision(&context, workload, 1.0));
-        let error = apply(&context, &place, None, &Warmth::NotAsked, patience, decide).await.err();
+        let object = scaler();
+        let error = apply(&context, order(&object, &place, patience), decide).await.err();
         assert!(matches!(error, Some(WriteError::Contended)), "{error:?}");
         (fleet.asked("PATCH").len(), started.elapsed())
     }

@@ -55,11 +55,11 @@ pub(crate) async fn run(context: Arc<Context>, mut object: watch::Receiver<Arc<L
                     }
                     due = Instant::now();
                 }
-                () = task.awaited_change() => {
-                    if task.catch_up().await {
-                        due = Instant::now();
-                    }
-                }
+                () = task.awaited_change() => match task.catch_up().await {
+                    Ok(true) => due = Instant::now(),
+                    Ok(false) => {}
+                    Err(failed) => due = task.try_again_after(failed).await,
+                },
             }
         }
     }
@@ -145,29 +145,30 @@ impl Task {
     async fn sync(&mut self, due: Instant) -> Instant {
         let (started, lateness) = (Instant::now(), due.elapsed());
         let Some(Current { scaler, .. }) = &self.current else { return due };
-        let (period, retry) = (scaler.spec.sync_period, scaler.retry_period);
-        let wait = match self.walk(due).await {
-            Ok(()) => period,
-            Err(failed) => {
-                let (trouble, message) = failed.describe();
-                debug!(%message, "Sync failed");
-                self.reporter.trouble(&self.context, &self.object, trouble, &message).await;
-                if failed.is_absence()
-                    && let Some(current) = &mut self.current
-                {
-                    self.context.cluster.forget(&current.scaler.target);
-                    current.place = None;
-                }
-                if let Failed::Unreachable(Unreachable::Missing { .. }) = failed {
-                    self.awaited = Awaited::Target;
-                }
-                retry
-            }
+        let period = self.context.clock.lasts(scaler.spec.sync_period);
+        let next = match self.walk(due).await {
+            Ok(()) => due + period,
+            Err(failed) => self.try_again_after(failed).await,
         };
         self.context.metrics.sync(lateness, started.elapsed());
         // A steady rhythm; a sync that is late by more than its period does not try to make up for it.
-        let wait = self.context.clock.lasts(wait);
-        let next = due + wait;
-        if next > Instant::now() { next } else { Instant::now() + wait }
+        if next > Instant::now() { next } else { Instant::now() + period }
+    }
+
+    /// Tells what has failed. Answers when the next sync is due.
+    async fn try_again_after(&mut self, failed: Failed) -> Instant {
+        let (trouble, message) = failed.describe();
+        debug!(%message, "Sync failed");
+        self.reporter.trouble(&self.context, &self.object, trouble, &message).await;
+        let Some(current) = &mut self.current else { return Instant::now() };
+        if failed.is_absence() {
+            self.context.cluster.forget(&current.scaler.target);
+            current.place = None;
+        }
+        if let Failed::Unreachable(Unreachable::Missing { .. }) = failed {
+            self.awaited = Awaited::Target;
+        }
+        // From now on: an API server that has too much to do is left alone for so long.
+        Instant::now() + self.context.clock.lasts(current.scaler.retry_period)
     }
 }

@@ -9,7 +9,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 pub enum WriteOutcome {
     /// It was written.
     Ok,
-    /// Somebody else wrote the target at the same time, or owns the field.
+    /// Somebody else wrote the target at the same time, or owns the field, or the scaler was edited meanwhile.
     Conflict,
     /// The API server refused or did not answer.
     Error,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use llmscaler_engine::{Decision, Reason, Warmth, reconsider};
 use tokio::sync::watch;
-use tracing::debug;
 
+use super::failed::Failed;
 use super::walk::other_owner;
 use super::{Current, Task};
-use crate::apply::{Applied, apply};
+use crate::apply::{Applied, Order, apply};
 use crate::context::Context;
 use crate::dashboard::Lateness;
 use crate::dereference::{Place, View};
@@ -60,9 +60,9 @@ impl Versions {
 
 impl Task {
     /// A watch event has come: looks whether it releases a deferred write. Answers whether a sync is due at once.
-    pub(super) async fn catch_up(&mut self) -> bool {
+    pub(super) async fn catch_up(&mut self) -> Result<bool, Failed> {
         let deferred = match std::mem::replace(&mut self.awaited, Awaited::Nothing) {
-            Awaited::Nothing => return false,
+            Awaited::Nothing => return Ok(false),
             Awaited::Target => {
                 let found = self.current.as_ref().and_then(|current| {
                     let place = current.place.as_ref()?;
@@ -71,17 +71,17 @@ impl Task {
                 if found.is_none() {
                     self.awaited = Awaited::Target;
                 }
-                return found.is_some();
+                return Ok(found.is_some());
             }
             Awaited::Release(deferred) => deferred,
         };
         let context = self.context.clone();
-        let Some(Current { scaler, place: Some(place), .. }) = &self.current else { return false };
+        let Some(Current { scaler, place: Some(place), .. }) = &self.current else { return Ok(false) };
         let (place, spec) = (place.clone(), &scaler.spec);
         self.versions = Some(Versions::of(&context, &place));
         let Some(view) = place.view() else {
             self.awaited = Awaited::Release(deferred);
-            return false;
+            return Ok(false);
         };
         let other_owner = other_owner(&context, &place, &self.name, spec.mode, &view.target, &self.contest);
         // What the watches show costs nothing, and most events are about other targets. Only when it would release the write is the
@@ -94,27 +94,29 @@ impl Task {
         };
         if !released {
             self.awaited = Awaited::Release(Box::new(Decided { view, other_owner, ..*deferred }));
-            return false;
+            return Ok(false);
         }
         let Decided { decision, warmth, lateness, .. } = *deferred;
         let again = |workload| reconsider(spec, &decision, &workload);
-        match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
+        let owner = other_owner.as_deref();
+        let order = Order { object: &self.object, place: &place, other_owner: owner, warmth: &warmth, patience: spec.sync_period };
+        match apply(&context, order, again).await {
             Ok(Some(Applied { decision, generation })) => {
                 let written = decision.write;
                 if let Some(count) = written {
                     self.contest.wrote(context.clock.now(), &view.target, count, generation);
                 }
                 let done = Decided { decision, warmth, view, other_owner, lateness };
-                let _ = self.settle_accounts(done, Ok(written), context.clock.now()).await;
+                self.settle_accounts(done, Ok(written), context.clock.now()).await?;
             }
             // Another size by now: the next sync decides anew.
             Ok(None) => {}
             Err(error) => {
                 context.metrics.write(&self.namespace, &self.name, error.outcome());
-                debug!(%error, "A deferred write failed; the next sync decides anew");
+                return Err(Failed::Write(error));
             }
         }
-        false
+        Ok(false)
     }
 
     /// Resolves when something has changed that what is awaited may depend on.

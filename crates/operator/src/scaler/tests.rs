@@ -46,11 +46,11 @@ async fn an_event_that_releases_nothing_asks_nobody() {
     let mut task = task(fleet.context()).await;
     deferred(&mut task, |view| view).await;
     fleet.asked("");
-    assert!(!task.catch_up().await && awaits_release(&task));
+    assert!(task.catch_up().await.is_ok_and(|due| !due) && awaits_release(&task));
     assert_eq!(fleet.asked(""), [""; 0], "an event about another target");
     deferred(&mut task, |view| View { target: Arc::new(Target::of(&serde_json::from_value(fleet.object()).unwrap())), ..view }).await;
     fleet.asked("");
-    assert!(!task.catch_up().await && awaits_release(&task));
+    assert!(task.catch_up().await.is_ok_and(|due| !due) && awaits_release(&task));
     assert_eq!(fleet.asked(""), [""; 0], "its own rollout goes on; the size is not asked for, though no watch shows it");
 }
 
@@ -62,9 +62,25 @@ async fn the_end_of_a_rollout_releases_the_write_after_a_live_look() {
     let mut task = task(settled.context()).await;
     deferred(&mut task, |view| View { target: rolling, ..view }).await;
     settled.asked("");
-    assert!(!task.catch_up().await && !awaits_release(&task));
+    assert!(task.catch_up().await.is_ok_and(|due| !due) && !awaits_release(&task));
     let engine = "/apis/example.com/v1/namespaces/serving/engines/fleet";
     assert_eq!(settled.asked("engines"), [format!("GET {engine}"), format!("GET {engine}/scale"), format!("PATCH {engine}/scale")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_write_that_fails_is_told_and_tried_again_after_the_retry_period() {
+    let fleet = Fleet::new(2, true);
+    let rolling: Arc<Target> = Arc::new(Target::of(&serde_json::from_value(fleet.object()).unwrap()));
+    let settled = Fleet::new(2, false);
+    let mut task = task(settled.context()).await;
+    deferred(&mut task, |view| View { target: rolling, ..view }).await;
+    settled.scale.lock().unwrap().1 = 403;
+    let failed = task.catch_up().await.unwrap_err();
+    settled.asked("");
+    let next = task.try_again_after(failed).await;
+    assert_eq!(next.duration_since(Instant::now()), Duration::from_secs(10));
+    let status = "PATCH /apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/serving/llmscalers/fleet/status";
+    assert_eq!(settled.asked("status"), [status]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,6 +136,28 @@ async fn a_size_that_is_not_as_it_was_left_is_looked_at_itself() {
     task.current.as_mut().unwrap().size = Some(Replicas::new(5));
     assert_eq!(looks(&mut task).await, itself);
     assert_eq!(looks(&mut task).await, watched);
+    // A watch may be silent because nobody is at its other end any more.
+    tokio::time::advance(Duration::from_secs(115)).await;
+    assert_eq!(looks(&mut task).await, watched);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(looks(&mut task).await, itself);
+    assert_eq!(looks(&mut task).await, watched);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_failed_is_followed_by_another_when_the_retry_period_has_passed_since_its_end() {
+    let fleet = Fleet::new(2, false);
+    let mut task = task(fleet.context()).await;
+    fleet.scale.lock().unwrap().0 = 500;
+    let due = Instant::now();
+    // It waited for something, as a leader does that takes over in the middle of an outage.
+    tokio::time::advance(Duration::from_secs(12)).await;
+    let next = task.sync(due).await;
+    assert_eq!(next.duration_since(Instant::now()), Duration::from_secs(10));
+    fleet.scale.lock().unwrap().0 = 200;
+    let due = Instant::now();
+    tokio::time::advance(Duration::from_secs(12)).await;
+    assert_eq!(task.sync(due).await.duration_since(due), Duration::from_secs(15), "one that succeeds keeps its rhythm");
 }
 
 #[tokio::test(start_paused = true)]

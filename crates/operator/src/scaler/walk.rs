@@ -8,7 +8,7 @@ use super::deferral::{Awaited, Decided, Versions};
 use super::failed::Failed;
 use super::{Current, Task};
 use crate::actuation::{by_hpa, feed, stand_in, zero_or_one};
-use crate::apply::{Applied, WriteError, apply, clear_marks, remove_hpa};
+use crate::apply::{Applied, Order, WriteError, apply, clear_marks, remove_hpa};
 use crate::context::Context;
 use crate::dashboard::{Lateness, Synced};
 use crate::dereference::{Place, View};
@@ -77,7 +77,9 @@ impl Task {
                 seen.workload = Workload { warmup, ..workload };
                 Some(judged(decide(spec, &seen, &memory, now)))
             };
-            match apply(&context, &place, other_owner.clone(), &warmth, spec.sync_period, again).await {
+            let (other_owner, patience) = (other_owner.as_deref(), spec.sync_period);
+            let order = Order { object: &self.object, place: &place, other_owner, warmth: &warmth, patience };
+            match apply(&context, order, again).await {
                 Ok(Some(Applied { decision: done, generation })) => {
                     if let Some(count) = done.write {
                         self.contest.wrote(context.clock.now(), &view.target, count, generation);

@@ -13,10 +13,11 @@ use crate::world::{Load, Shared, TARGET};
 const MARK: &str = "autoscaling.modelsphere.dev/deletion-cost-mark";
 /// How long a lease stands without renewal, in seconds.
 const LEASE: f64 = 15.0;
-/// How long an operator may go by a spec that has been edited, in seconds: its watch may have to be taken up again. While a list of
-/// scalers is never answered, it takes the client's patience.
-const STALE_SPEC: f64 = 60.0;
-const STALE_SPEC_IN_SILENCE: f64 = 330.0;
+/// How long its holder counts on it.
+const CLAIM: f64 = 10.0;
+/// How long after an edit a size may be written by the spec before it, in seconds: the scaler is read before each write, whatever its
+/// watch shows, and between the two are marks and the deadlines of calls.
+const STALE_SPEC: f64 = 15.0;
 /// How long after a mark the write of the size has to be tried: the marks are waited for, and a call may take its deadline.
 const MARK_TO_WRITE: f64 = 12.0;
 /// For how long a size may be another than is wanted without a word about it, in seconds.
@@ -61,10 +62,8 @@ pub struct Book {
     unmet: BTreeMap<String, (i64, i64, f64)>,
     /// When nobody led last.
     leaderless: f64,
-    /// Until when what was refused may not be asked again.
-    barred: BTreeMap<String, f64>,
-    /// Since when lists or watches of scalers have been kept waiting.
-    pub silence: Option<f64>,
+    /// Until when what was refused with 429 may not be asked again, and when it was all the same.
+    barred: BTreeMap<String, (f64, f64)>,
     /// How many writes of a size there were, and calls, and the most calls of one operator in a minute.
     pub writes: usize,
     pub calls: usize,
@@ -86,7 +85,6 @@ impl Book {
             unmet: BTreeMap::new(),
             leaderless: 0.0,
             barred: BTreeMap::new(),
-            silence: None,
             writes: 0,
             calls: 0,
             busiest: 0,
@@ -115,9 +113,11 @@ impl Book {
             self.call(call);
         }
         let now = self.now();
+        // Whoever cannot renew the lease gives the write up.
         let late = self.marked.iter().find(|(at, agent, _)| now - at > MARK_TO_WRITE && *agent == self.lease.holder);
+        let late = late.filter(|_| now - self.lease.renewed < CLAIM);
         if let Some((at, agent, fleet)) = late {
-            panic!("at {at:.1} s {agent} marked a pod of {fleet}, and has not tried to write its size since");
+            panic!("at {at:.1} s {agent} marked a pod of {fleet}, and has not tried to write its size since: {}", self.describe(fleet));
         }
         let holder = self.lease.holder.clone();
         self.marked.retain(|(at, agent, _)| now - at <= MARK_TO_WRITE && *agent == holder);
@@ -144,7 +144,9 @@ impl Book {
         }
         let scaler = self.object("LLMScaler", name);
         let unseen = scaler["status"]["observedGeneration"] != scaler["metadata"]["generation"];
-        let told = ["AbleToScale", "Ready", "CapacityAvailable"].iter().any(|kind| self.condition(name, kind).0.starts_with("False"));
+        let told = ["AbleToScale", "Ready", "CapacityAvailable"].iter().any(|kind| self.condition(name, kind).0.starts_with("False"))
+            // A window begins anew with each leader.
+            || self.condition(name, "AbleToScale").0.ends_with("Stabilized");
         assert!(unseen || told, "{wanted} is wanted of {name} since {since:.0} s, and nothing tells why: {}", self.describe(name));
     }
 
@@ -210,11 +212,11 @@ impl Book {
     /// A size is within the bounds, or on the way to them, and not smaller than what is known asks for.
     fn write(&self, name: &str, before: i64, after: i64, at: f64) {
         let told = format!("at {at:.1} s {name} was scaled from {before} to {after}");
-        let lag =
-            if self.silence.is_some_and(|since| at - since < 2.0 * STALE_SPEC_IN_SILENCE) { STALE_SPEC_IN_SILENCE } else { STALE_SPEC };
         let specs = &self.specs[name];
-        let valid =
-            specs.iter().enumerate().filter(|(n, spec)| spec.since <= at && specs.get(n + 1).is_none_or(|next| next.since >= at - lag));
+        let valid = specs
+            .iter()
+            .enumerate()
+            .filter(|(n, spec)| spec.since <= at && specs.get(n + 1).is_none_or(|next| next.since >= at - STALE_SPEC));
         let valid: Vec<&Spec> = valid.map(|(_, spec)| spec).collect();
         let fits = |spec: &&&Spec| {
             let walks_down = after > spec.max && after < before && before - after <= spec.max_step;
@@ -251,12 +253,13 @@ impl Book {
         // Each event is another. A lease that is about to end is renewed at every chance. A watcher goes by its own pauses when the
         // client's fifteen attempts are used up.
         if !matches!(call.resource, "events" | "leases") && !matches!(call.verb, Verb::List | Verb::Watch) {
-            if let Some(until) = self.barred.get(&key) {
-                assert!(at >= until - 0.01, "at {at:.1} s {key} was asked again, which it may be from {until:.1} s on");
+            let (until, early) = self.barred.get(&key).copied().unwrap_or((0.0, -60.0));
+            if at < until - 0.01 {
+                // A sync that comes due meanwhile, or a new term, asks anew; it does so once.
+                assert!(at - early >= 60.0, "at {early:.1} s and {at:.1} s {key} was asked again, which it may be from {until:.1} s on");
             }
-            if call.code == 429 {
-                self.barred.insert(key.clone(), at + f64::from(RETRY_AFTER));
-            }
+            let early = if at < until - 0.01 { at } else { early };
+            self.barred.insert(key.clone(), (if call.code == 429 { at + f64::from(RETRY_AFTER) } else { until }, early));
         }
         let (agent, resource, verb, object) = (call.agent.clone(), call.resource, call.verb, call.name.clone());
         self.recent.push_back((at, call));
@@ -325,6 +328,7 @@ impl Book {
             .recent
             .iter()
             .rev()
+            .filter(|(_, call)| call.resource != "leases")
             .take(40)
             .map(|(at, call)| {
                 format!("{at:.1} {} {:?} {}/{} {} -> {}", call.agent, call.verb, call.resource, call.subresource, call.name, call.code)
