@@ -34,7 +34,7 @@ pub enum Error {
         deadline: Duration,
     },
     /// No connection could be made.
-    #[error("cannot connect to {tried}: {why}; check the host and port in serverAddress, the Service behind it, and network policies")]
+    #[error("cannot connect to {tried}: {why}; check its host and port, the Service behind it, and network policies")]
     Connect {
         /// What was tried.
         tried: String,

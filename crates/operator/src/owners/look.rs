@@ -81,7 +81,7 @@ pub fn suspects(object: &DynamicObject, named: &TargetRef) -> Vec<Suspect> {
             fact: format!("{who} owns spec.replicas of {kind} {name} as well{habit}"),
             advice: product.remedy(manager),
             // A person may have written it once, and whoever is not known may never write again.
-            returns: !matches!(product, Product::Kubectl | Product::GoOperator | Product::Unnamed | Product::Other),
+            returns: !matches!(product, Product::Kubectl | Product::KubectlOnce | Product::GoOperator | Product::Unnamed | Product::Other),
         })
     });
     let mut suspects: Vec<Suspect> = writers.collect();

@@ -8,7 +8,10 @@ pub(super) enum Product {
     FluxHelm,
     RancherFleet,
     Helm,
+    /// `kubectl apply`, on the client's or the server's side. `kubectl scale` goes by the latter's name, too.
     Kubectl,
+    /// `kubectl create`, `edit` and their like, which are not given the same again.
+    KubectlOnce,
     Terraform,
     Pulumi,
     /// The operator that served this API before, in Go: its framework's name for a writer without a name.
@@ -32,7 +35,8 @@ impl Product {
             _ if is("helm-controller") => Self::FluxHelm,
             _ if is("fleetagent") || manager == "fleet" => Self::RancherFleet,
             _ if is("helm") => Self::Helm,
-            _ if is("kubectl") => Self::Kubectl,
+            "kubectl" | "kubectl-client-side-apply" | "kubectl-last-applied" => Self::Kubectl,
+            _ if is("kubectl") => Self::KubectlOnce,
             _ if is("Terraform") || is("HashiCorp") => Self::Terraform,
             _ if is("pulumi") => Self::Pulumi,
             _ if is("kube-controller-manager") => Self::ControllerManager,
@@ -52,7 +56,7 @@ impl Product {
             Self::Pulumi => Some("pulumi up sets it back"),
             Self::Kubectl => Some("kubectl apply sets it back"),
             Self::GoOperator => Some("the Go operator of this API writes under that name"),
-            Self::ControllerManager | Self::Keda | Self::Unnamed | Self::Other => None,
+            Self::KubectlOnce | Self::ControllerManager | Self::Keda | Self::Unnamed | Self::Other => None,
         }
     }
 
@@ -70,6 +74,7 @@ impl Product {
             Self::RancherFleet => "take spec.replicas out of the bundle that Fleet deploys",
             Self::Helm => "take replicas out of the chart's template",
             Self::Kubectl => "take spec.replicas out of the manifest that is applied again and again",
+            Self::KubectlOnce => "no more is needed if it was run once; take spec.replicas out of what runs it again and again",
             Self::Terraform => "add spec[0].replicas to ignore_changes in Terraform's lifecycle block",
             Self::Pulumi => "add spec.replicas to Pulumi's ignoreChanges",
             Self::GoOperator => "see that the Go operator of this API does not run any more",
@@ -97,6 +102,9 @@ mod tests {
             ("fleet-of-mine", Product::Other),
             ("helm", Product::Helm),
             ("kubectl-client-side-apply", Product::Kubectl),
+            ("kubectl", Product::Kubectl),
+            ("kubectl-create", Product::KubectlOnce),
+            ("kubectl-edit", Product::KubectlOnce),
             ("Terraform", Product::Terraform),
             ("HashiCorp", Product::Terraform),
             ("pulumi-kubernetes", Product::Pulumi),
