@@ -340,8 +340,8 @@ async fn a_refused_connection_says_what_was_tried_and_keeps_secrets() {
     let client = prometheus(&format!("http://user:s3cret@{nobody}/prom"), &[("X-Api-Key", "s3cret")]);
     assert_eq!(
         why(client.query_value("up").await),
-        "query `up`: cannot connect to http://127.0.0.1:PORT/prom/api/v1/query: Connection refused (os error 111); check the host and \
-         port in serverAddress, the Service behind it, and network policies"
+        "query `up`: cannot connect to http://127.0.0.1:PORT/prom/api/v1/query: Connection refused (os error 111); check its host and port, \
+         the Service behind it, and network policies"
     );
     assert!(!format!("{:?}", client.query_number("up").await).contains("s3cret"));
 }
