@@ -1,4 +1,4 @@
-//! Each fault in each phase of a scale-up and of a scale-down.
+//! Each fault in each phase of a scale-up and of a scale-down, and an edit that no watch shows.
 
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ fn phases() -> Vec<Phase> {
     let watching = |name, on, lasting| Phase { name, on, of_watches: true, lasting };
     vec![
         phase("the look at the target", on(Verb::Get, "deployments", ""), Lasting::Held("could not be read")),
+        phase("the look at the scaler before a write", on(Verb::Get, "llmscalers", ""), Lasting::Held("cannot be read")),
         phase("the marks on the victims", on(Verb::Patch, "pods", ""), Lasting::Written),
         phase("the write of the size", on(Verb::Patch, "deployments", "scale"), Lasting::Held("")),
         phase("the write of the status", on(Verb::Patch, "llmscalers", "status"), Lasting::Written),
@@ -151,5 +152,26 @@ async fn what_goes_wrong_for_long_is_told_and_over_when_it_ends() {
                 assert!(ready.starts_with("True"), "after {told}: {ready}, {message:?}");
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_holds_from_the_moment_that_it_is_made_though_no_watch_shows_it() {
+    for fault in [Fault::InternalError, Fault::Hang] {
+        let mut world = world().await;
+        let watch = On::any().agent("operator*").verb(Verb::Watch).resource("llmscalers");
+        world.sandbox.faults().arm(watch, fault, u32::MAX);
+        world.break_watches();
+        world.pass(40).await;
+        assert!(world.edit(FLEET, json!({"mode": "Recommend"})).await);
+        world.load(FLEET, vec![Some(45.0)]);
+        world.pass(100).await;
+        let (ready, message) = world.book.condition(FLEET, "Ready");
+        assert_eq!(world.book.size(FLEET), 2, "{fault:?}: {ready}, {message}");
+        assert!(ready.starts_with("False") && message.contains("was edited or deleted"), "{fault:?}: {ready}, {message}");
+        world.sandbox.faults().disarm();
+        world.pass(150).await;
+        let (ready, message) = world.book.condition(FLEET, "Ready");
+        assert!(ready.starts_with("True") && world.book.size(FLEET) == 2, "{fault:?}: {ready}, {message}");
     }
 }
