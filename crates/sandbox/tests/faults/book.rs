@@ -62,6 +62,8 @@ pub struct Book {
     unmet: BTreeMap<String, (i64, i64, f64)>,
     /// When nobody led last.
     leaderless: f64,
+    /// When the holder of the lease could not count on it last.
+    unclaimed: f64,
     /// Until when what was refused with 429 may not be asked again, and when it was all the same.
     barred: BTreeMap<String, (f64, f64)>,
     /// How many writes of a size there were, and calls, and the most calls of one operator in a minute.
@@ -83,6 +85,7 @@ impl Book {
             marked: vec![],
             recent: VecDeque::new(),
             unmet: BTreeMap::new(),
+            unclaimed: -CLAIM,
             leaderless: 0.0,
             barred: BTreeMap::new(),
             writes: 0,
@@ -113,9 +116,12 @@ impl Book {
             self.call(call);
         }
         let now = self.now();
-        // Whoever cannot renew the lease gives the write up.
+        if now - self.lease.renewed >= CLAIM {
+            self.unclaimed = now;
+        }
         let late = self.marked.iter().find(|(at, agent, _)| now - at > MARK_TO_WRITE && *agent == self.lease.holder);
-        let late = late.filter(|_| now - self.lease.renewed < CLAIM);
+        // Whoever could not renew the lease has given the write up.
+        let late = late.filter(|(at, ..)| self.unclaimed < *at);
         if let Some((at, agent, fleet)) = late {
             panic!("at {at:.1} s {agent} marked a pod of {fleet}, and has not tried to write its size since: {}", self.describe(fleet));
         }
@@ -226,13 +232,18 @@ impl Book {
 
         let shared = self.shared.lock().unwrap();
         let handed = shared.handed.get(name).map(Vec::as_slice).unwrap_or_default();
-        let Some((_, last)) = handed.iter().rev().find(|(read, _)| *read <= at) else { panic!("{told} before anything was read") };
+        // Which of a write and a reading of the same moment came first cannot be told.
+        let (earlier, same): (Vec<_>, Vec<_>) =
+            handed.iter().filter(|(read, _)| *read <= at).map(|(read, load)| (at - read < 0.001, load)).partition(|(same, _)| !same);
+        let last: Vec<&Load> = same.iter().chain(earlier.last()).map(|(_, load)| *load).collect();
+        assert!(!last.is_empty(), "{told} before anything was read");
         let most = valid.iter().map(|spec| spec.max).min().unwrap();
-        let least = if last.iter().all(Option::is_none) { before } else { asked(last) };
+        let asks = |load: &&Load| if load.iter().all(Option::is_none) { before } else { asked(load) };
         if after < before {
-            assert!(after >= least.min(most), "{told}, with {last:?} read");
+            assert!(after >= last.iter().map(asks).min().unwrap().min(most), "{told}, with {last:?} read");
         } else {
-            let highest = valid.iter().map(|spec| spec.min).max().unwrap().max(asked(last));
+            let asked_last = last.iter().map(|load| asked(load)).max().unwrap();
+            let highest = valid.iter().map(|spec| spec.min).max().unwrap().max(asked_last);
             // A stabilisation window may hold what was asked for up to then.
             let held = handed.iter().filter(|(read, _)| at - 120.0 <= *read && *read <= at).map(|(_, load)| asked(load)).max().unwrap_or(0);
             assert!(after <= highest.max(held), "{told}, with {last:?} read");
