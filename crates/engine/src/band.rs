@@ -234,10 +234,14 @@ mod tests {
         let account = |s, n, r| guide().account(Measurement::new(s).unwrap(), Replicas::new(n), Replicas::new(r));
         assert_eq!(account(0.62, 8, 8), "saturation 0.62 is above 0.55: a fleet of 8 should be 10");
         assert_eq!(account(0.6, 8, 4), "saturation 0.6 is above 0.55: a fleet of 8 is enough, credit 4/8 for pods that are starting");
-        assert_eq!(account(0.45, 8, 8), "saturation 0.45 is within 0.4 to 0.55: a fleet of 8 is right");
+        for within in ["0.4", "0.45", "0.55"] {
+            let words = format!("saturation {within} is within 0.4 to 0.55: a fleet of 8 is right");
+            assert_eq!(account(within.parse().unwrap(), 8, 8), words, "both marks belong to the band");
+        }
         assert_eq!(account(0.38, 8, 8), "saturation 0.38 is below 0.4: a fleet of 8 is still needed");
         assert_eq!(account(0.2, 8, 8), "saturation 0.2 is below 0.4: 4 of 8 would do");
         let smoothed = Band { smoothing: Some(Duration::from_millis(4500)), ..guide() };
+        assert_eq!(smoothed.unsmoothed(), guide());
         let said = smoothed.account(Measurement::new(0.5).unwrap(), Replicas::ONE, Replicas::ONE);
         assert_eq!(said, "saturation 0.5 (smoothed over 4.5 s) is within 0.4 to 0.55: a fleet of 1 is right");
     }

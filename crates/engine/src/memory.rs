@@ -106,3 +106,65 @@ impl Memory {
 
 /// autoscaling/v2 allows no longer `periodSeconds`.
 const LONGEST_POLICY_PERIOD: Duration = Duration::from_secs(1800);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{spec, window};
+    use crate::{Behavior, Measurement, Policy, PolicyLimit, ScalingRules, SelectPolicy};
+
+    #[test]
+    fn only_a_downward_write_under_the_window_of_scale_down_starts_it_again() {
+        let rules = ScalingRules { window: Duration::ZERO, select: SelectPolicy::Max, policies: vec![], tolerance: Measurement::ZERO };
+        let behavior = Behavior { up: rules.clone(), down: rules };
+        let at = |seconds: i64| Time::from_millis(seconds * 1000);
+        let asked = |seconds, replicas| Recommendation { at: at(seconds), replicas: Replicas::new(replicas) };
+        let before = [asked(0, 8), asked(45, 5)];
+        let again = [asked(60, 6)];
+        for (seconds, behavior, from, expected, why) in [
+            (300, None, 8, &again[..], "down"),
+            (300, None, 6, &before, "no change"),
+            (300, None, 4, &before, "up: what was needed before still is"),
+            (0, None, 8, &before, "there is no window"),
+            (300, Some(&behavior), 8, &before, "autoscaling/v2 never starts a window again"),
+            (300, Some(&behavior), 4, &before, "in neither direction"),
+        ] {
+            let spec = Spec { scale_down: window(seconds, 0), behavior: behavior.cloned(), ..spec(&[1.0]) };
+            let mut memory = Memory { recommendations: Some(before.to_vec()), ..Memory::default() };
+            memory.record_write(&spec, at(60), Replicas::new(from), Replicas::new(6));
+            assert_eq!(memory.recommendations.as_deref(), Some(expected), "{why}");
+            assert_eq!(memory.scale_events, [ScaleEvent { at: at(60), change: 6_i32.saturating_sub_unsigned(from) }], "{why}");
+        }
+    }
+
+    #[test]
+    fn what_no_rule_looks_back_to_is_forgotten() {
+        let at = |seconds: i64| Time::from_millis(seconds * 1000);
+        let rules = |window, period| ScalingRules {
+            window: Duration::from_secs(window),
+            select: SelectPolicy::Max,
+            policies: vec![Policy { limit: PolicyLimit::Pods(1), period: Duration::from_secs(period) }],
+            tolerance: Measurement::ZERO,
+        };
+        let ages = [2000, 1800, 1799, 300, 299, 120, 119, 0];
+        let behavior = |up, down| Some(Behavior { up: rules(up, 60), down: rules(down, 60) });
+        for (seconds, behavior, kept) in [
+            (0, None, &[0][..]),
+            (120, None, &[119, 0]),
+            (120, behavior(300, 60), &[299, 120, 119, 0]),
+            (3600, behavior(60, 120), &[119, 0]),
+        ] {
+            let spec = Spec { scale_down: window(seconds, 0), behavior, ..spec(&[1.0]) };
+            let mut memory = Memory {
+                recommendations: Some(ages.map(|age| Recommendation { at: at(-age), replicas: Replicas::ONE }).to_vec()),
+                scale_events: ages.map(|age| ScaleEvent { at: at(-age), change: 1 }).to_vec(),
+                ..Memory::default()
+            };
+            memory.prune(&spec, at(0));
+            let recommendations = memory.recommendations.unwrap_or_default();
+            assert_eq!(recommendations.iter().map(|entry| -entry.at.as_millis() / 1000).collect::<Vec<_>>(), kept);
+            // A behavior that is yet to come may look back to these.
+            assert_eq!(memory.scale_events.iter().map(|event| -event.at.as_millis() / 1000).collect::<Vec<_>>(), ages[2..]);
+        }
+    }
+}

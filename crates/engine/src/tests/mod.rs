@@ -1,7 +1,9 @@
 //! Tests of whole decisions, and the builders that all tests of the crate share.
 
 mod behavior;
+mod conditions;
 pub(crate) mod headroom;
+mod outcome;
 mod properties;
 mod slo;
 mod vectors;
