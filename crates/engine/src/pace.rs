@@ -110,6 +110,54 @@ fn ceil_hundredth(x: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::headroom::headroom;
+    use crate::tests::{bounds, spec, window};
+    use crate::{Measurement, Policy};
+
+    fn rules(select: SelectPolicy, pods: u32) -> ScalingRules {
+        let policies = vec![Policy { limit: PolicyLimit::Pods(pods), period: Duration::from_secs(60) }];
+        ScalingRules { window: Duration::ZERO, select, policies, tolerance: Measurement::ZERO }
+    }
+
+    #[test]
+    fn the_count_and_the_reason() {
+        use Reason::{DesiredWithinRange, ScaleDownLimit, ScaleUpLimit, ScalingDisabled, TooFewReplicas, TooManyReplicas};
+        let capped = || Spec { bounds: bounds(3, 10), scale_down: window(0, 2), ..spec(&[1.0]) };
+        let behavior = |select| Some(Behavior { up: rules(select, 4), down: rules(select, 2) });
+        let paced = || Spec { bounds: bounds(3, 10), behavior: behavior(SelectPolicy::Max), ..spec(&[1.0]) };
+        let closed = || Spec { behavior: behavior(SelectPolicy::Disabled), ..paced() };
+        let (free, within) = ("the step is within every limit", "the step is within the policies");
+        for (spec, from, to, out, reason, message) in [
+            (capped(), 5, 10, 10, DesiredWithinRange, free),
+            (capped(), 5, 5, 5, DesiredWithinRange, free),
+            (capped(), 7, 5, 5, DesiredWithinRange, free),
+            (capped(), 7, 4, 5, ScaleDownLimit, "maxStepReplicas 2 removes no more than that at once, so 5 comes before 4"),
+            (paced(), 5, 5, 5, DesiredWithinRange, "the count stays"),
+            (paced(), 5, 9, 9, DesiredWithinRange, within),
+            (paced(), 5, 10, 9, ScaleUpLimit, "the scaleUp policies allow no more than 9 at present"),
+            (paced(), 8, 6, 6, DesiredWithinRange, within),
+            (paced(), 8, 5, 6, ScaleDownLimit, "the scaleDown policies allow no less than 6 at present"),
+            (closed(), 5, 5, 5, DesiredWithinRange, "the count stays"),
+            (closed(), 5, 6, 5, ScalingDisabled, "scaleUp is Disabled"),
+            (closed(), 5, 4, 5, ScalingDisabled, "scaleDown is Disabled"),
+            (closed(), 1, 3, 3, TooFewReplicas, "policies do not keep a fleet below minReplicas 3"),
+            (paced(), 20, 10, 10, TooManyReplicas, "policies do not keep a fleet above maxReplicas 10"),
+        ] {
+            let step = pace(&spec, Replicas::new(from), Replicas::new(to), &[], Time::default());
+            assert_eq!((step.out.get(), step.reason, step.message.as_str()), (out, reason, message), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn what_the_headroom_law_allows_at_once_is_not_limited() {
+        let spec = Spec { bounds: bounds(1, 100), ..headroom() };
+        for (from, most) in [(2, 10), (12, 24)] {
+            for (to, reason) in [(most, Reason::DesiredWithinRange), (most + 1, Reason::ScaleUpLimit)] {
+                let step = pace(&spec, Replicas::new(from), Replicas::new(to), &[], Time::default());
+                assert_eq!((step.out.get(), step.reason), (most, reason), "{from} to {to}");
+            }
+        }
+    }
 
     #[test]
     fn percentages_are_whole_number_arithmetic() {

@@ -107,4 +107,21 @@ mod tests {
             assert!(matches!(Reading::from_number(raw), Reading::Value(v) if v.get() == raw), "{raw}");
         }
     }
+
+    #[test]
+    fn what_is_no_measurement_says_why() {
+        for (raw, words) in [(f64::NAN, "is NaN"), (f64::INFINITY, "is inf,"), (f64::NEG_INFINITY, "is -inf,"), (-3.0, "-3 is negative")] {
+            assert!(matches!(Reading::from_number(raw), Reading::Unknown(why) if why.contains(words)), "{words}");
+        }
+        assert_eq!(Reading::unknown(" "), Reading::Unknown("no reason was given".to_owned()));
+        assert_eq!(Reading::unknown("no series"), Reading::Unknown("no series".to_owned()));
+    }
+
+    #[test]
+    fn a_measurement_is_read_and_written_as_a_number() {
+        let half = Measurement::new(0.5).unwrap();
+        assert_eq!((half.to_string().as_str(), serde_json::to_string(&half).unwrap().as_str()), ("0.5", "0.5"));
+        assert_eq!(serde_json::from_str::<Measurement>("0.5").unwrap(), half);
+        assert!(serde_json::from_str::<Measurement>("-1").unwrap_err().to_string().contains("finite number of at least 0"));
+    }
 }

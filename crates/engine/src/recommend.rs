@@ -294,7 +294,11 @@ mod tests {
             let rounded = rounded(Measurement::new(value).unwrap());
             assert!((rounded - text).abs() <= text * 1e-3, "{value}: {rounded}");
         }
-        let short = [1e300, 1234.56, 5e-324].map(|value| shown(Measurement::new(value).unwrap()));
-        assert!(short[1] == "1235" && short.iter().all(|text| text.len() < 24), "{short:?}");
+        let shown = |value| shown(Measurement::new(value).unwrap());
+        for (value, text) in [(0.0, "0"), (0.812_345, "0.8123"), (1234.56, "1235"), (98_765.0, "98770"), (2.5e-9, "0.0000000025")] {
+            assert_eq!(shown(value), text);
+        }
+        assert_eq!([1e14, 1e15, 1e-9, 2.5e-10].map(shown), ["100000000000000", "1e15", "0.000000001", "2.5e-10"], "zeros are not counted");
+        assert!([1e300, 5e-324].map(shown).iter().all(|text| text.len() < 24));
     }
 }

@@ -78,4 +78,12 @@ mod tests {
         assert!(matches!(counts(2, 3, 4, 3), Rollout::InProgress(why) if why == "1 pod of an older template is left"));
         assert_eq!(counts(3, 0, 0, 0), Rollout::Settled);
     }
+
+    #[test]
+    fn older_pods_behind_a_partition_are_no_rollout() {
+        let (wanted, replicas) = (Replicas::new(2), Replicas::new(5));
+        let behind = RolloutCounts { generation: 2, observed_generation: 2, wanted, replicas, updated: wanted, keeps_old: true };
+        assert_eq!(behind.phase(), Rollout::Settled);
+        assert!(matches!(RolloutCounts { updated: Replicas::ONE, ..behind }.phase(), Rollout::InProgress(_)), "before it gets there");
+    }
 }

@@ -112,4 +112,11 @@ mod tests {
         fleet.pods[0].age = Duration::ZERO;
         assert_eq!(mark(&fleet), -100, "its own cost is that of a victim now");
     }
+
+    #[test]
+    fn the_workload_may_choose_itself() {
+        let mut spec = spec(&[1.0]);
+        spec.scale_down.victims = VictimOrder::Workload;
+        assert_eq!(choose(&spec, &fleet(Warmth::NotAsked), Replicas::new(2)), Victims::default());
+    }
 }

@@ -96,8 +96,8 @@ fn able_to_scale_is_false_while_a_write_waits() {
         assert_eq!(told(&decision, AbleToScale), (false, reason, message.to_owned()));
     }
     // Where nothing is to be written, nothing waits. Three that are ready ask for four at 1.0.
-    let changes: [(fn(&mut Fleet), f64); 5] = [(rolls, 0.8), (starts, 1.0), (no_node, 0.8), (owned, 0.8), (shows, 0.8)];
-    for (change, value) in changes {
+    let changes: [fn(&mut Fleet); 5] = [rolls, starts, no_node, owned, shows];
+    for (change, value) in changes.into_iter().zip([0.8, 1.0, 0.8, 0.8, 0.8]) {
         let expected = (true, Reason::ReadyForNewScale, "no window holds the count".to_owned());
         assert_eq!(told(&guarded(change, value), AbleToScale), expected);
     }

@@ -30,7 +30,7 @@ pub(crate) fn law() -> Headroom {
 }
 
 /// That law within 2 to 40 replicas.
-pub(super) fn headroom() -> Spec {
+pub(crate) fn headroom() -> Spec {
     let mut spec = spec(&[1.0]);
     spec.sources[0] = Source { name: "slo".to_owned(), law: Law::Headroom(law()), ..spec.sources[0].clone() };
     spec.bounds = bounds(2, 40);

@@ -5,6 +5,7 @@ mod conditions;
 pub(crate) mod headroom;
 mod outcome;
 mod properties;
+mod recommend;
 mod slo;
 mod vectors;
 
