@@ -2,12 +2,12 @@
 
 mod hpa;
 mod marking;
+mod standing;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
 use llmscaler_api::LLMScaler;
 use llmscaler_engine::{Decision, Replicas, Warmth, Workload};
 use serde_json::json;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use self::marking::mark;
+use self::standing::stands;
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::{CallError, within};
 use crate::dereference::{Place, Unreachable};
@@ -23,6 +24,7 @@ use crate::metrics::WriteOutcome;
 
 pub(crate) use self::hpa::{HpaError, OwnHpa, keep as keep_hpa, remove as remove_hpa};
 pub(crate) use self::marking::clear_marks;
+pub(crate) use self::standing::NotStanding;
 
 /// How often a write is tried when the target changes under it. An attempt takes some ten milliseconds, and a fleet whose pods start
 /// or stop changes several times a second.
@@ -42,10 +44,8 @@ pub(crate) enum WriteError {
     Unseen(String),
     #[error("the target kept changing while its new size was being written")]
     Contended,
-    #[error("the scaler was edited or deleted, which its watch has not shown yet; nothing is written by what it was before")]
-    Outdated,
-    #[error("whether the scaler still asks for this is not known, as it cannot be read: {0}")]
-    Unread(CallError),
+    #[error(transparent)]
+    NotStanding(#[from] NotStanding),
     #[error("this replica of the operator is not the leader any more")]
     NotLeader,
 }
@@ -56,14 +56,14 @@ impl WriteError {
         match self {
             Self::Unreachable(error) => matches!(error, Unreachable::Missing { .. }) || error.is_absence(),
             Self::Refused(error) => error.is_absent(),
-            Self::Unseen(_) | Self::Contended | Self::Outdated | Self::Unread(_) | Self::NotLeader => false,
+            Self::Unseen(_) | Self::Contended | Self::NotStanding(_) | Self::NotLeader => false,
         }
     }
 
     pub(crate) fn outcome(&self) -> WriteOutcome {
         match self {
-            Self::Unreachable(_) | Self::Refused(_) | Self::Unseen(_) | Self::Unread(_) => WriteOutcome::Error,
-            Self::Contended | Self::Outdated => WriteOutcome::Conflict,
+            Self::Unreachable(_) | Self::Refused(_) | Self::Unseen(_) | Self::NotStanding(NotStanding::Unread(_)) => WriteOutcome::Error,
+            Self::Contended | Self::NotStanding(NotStanding::Outdated) => WriteOutcome::Conflict,
             Self::NotLeader => WriteOutcome::NotLeader,
         }
     }
@@ -85,14 +85,14 @@ pub(crate) struct Order<'a> {
     /// Who else writes the size, in words.
     pub other_owner: Option<&'a str>,
     pub warmth: &'a Warmth,
-    /// The sync period: nothing is tried for longer.
+    /// The sync period: when it is over no further attempt begins.
     pub patience: Duration,
 }
 
 /// Writes what is decided on the target as it is now, not as it was seen: `decide` is asked again with a fresh look, at each
-/// attempt, and `None` or a decision without a write ends the matter. Nor is anything written by a scaler that was edited since, which a
-/// watch that has fallen silent does not show: `mode: Recommend` holds from the moment that it is set. Victims are marked before the size
-/// is reduced. No attempt begins when the patience is over, nor when a claim to leadership that was current at the start may be.
+/// attempt, and `None` or a decision without a write ends the matter. So does a scaler that was edited since, which is looked at right
+/// before: its watch may not show it. Victims are marked before the size is reduced. No attempt begins when the patience is over, nor when
+/// a claim to leadership that was current at the start may be.
 ///
 /// Answers the decision that was carried out, or the one that has nothing to write any more.
 pub(crate) async fn apply(
@@ -126,7 +126,10 @@ pub(crate) async fn apply(
         if !context.claim.is_current() {
             return Err(WriteError::NotLeader);
         }
-        mark(context, place, &view.pods, &decision.victims).await;
+        if mark(context, place, &view.pods, &decision.victims).await {
+            // That took a while.
+            stands(context, object).await?;
+        }
         match write(context, place, count, version.as_deref()).await {
             Ok(()) => return Ok(Some(Applied { decision, generation: seen.saturating_add(1) })),
             Err(WriteError::Refused(error)) if error.is_conflict() => debug!(%error, "The target changed, looking again"),
@@ -134,17 +137,6 @@ pub(crate) async fn apply(
         }
     }
     Err(WriteError::Contended)
-}
-
-/// Whether the scaler is still in the generation that is decided by.
-async fn stands(context: &Context, object: &LLMScaler) -> Result<(), WriteError> {
-    let scalers: Api<LLMScaler> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    match within(scalers.get_metadata(&object.name_any())).await {
-        Ok(now) if now.metadata.generation == object.metadata.generation && now.metadata.uid == object.metadata.uid => Ok(()),
-        Ok(_) => Err(WriteError::Outdated),
-        Err(error) if error.is_not_found() => Err(WriteError::Outdated),
-        Err(error) => Err(WriteError::Unread(error)),
-    }
 }
 
 /// The pause before an attempt, of which the first is 0; up to half of it is left out at random, so that two that met do not meet again.
@@ -191,7 +183,7 @@ mod tests {
     fn scaler() -> LLMScaler {
         let spec = json!({"targetRef": {"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"}, "minReplicas": 3,
             "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": [{"query": "q", "target": "1"}]});
-        let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "generation": 1}, "spec": spec});
+        let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "uid": "s", "generation": 1}, "spec": spec});
         let Ok(scaler) = serde_json::from_value(object) else { panic!("no scaler") };
         scaler
     }
@@ -240,9 +232,10 @@ mod tests {
             (done.err().map(|error| (error.outcome(), error.to_string())), fleet.asked("PATCH").len())
         };
         assert_eq!(write().await, (None, 1));
-        let edited = (WriteOutcome::Conflict, WriteError::Outdated.to_string());
+        let edited = (WriteOutcome::Conflict, NotStanding::Outdated.to_string());
         for (answer, expected) in [
-            (Ok(2), edited.clone()),
+            (Ok(("s", 2)), edited.clone()),
+            (Ok(("made-anew", 1)), edited.clone()),
             (Err(404), edited),
             (Err(500), (WriteOutcome::Error, "whether the scaler still asks for this is not known, as it cannot be read: no".to_owned())),
         ] {

@@ -94,8 +94,8 @@ pub(crate) struct Fleet {
     pub rolling: AtomicBool,
     /// Its pods may not be watched any more.
     pub unseen: AtomicBool,
-    /// The generation of its scaler, or the code that a read of it is refused with.
-    pub scaler: Mutex<Result<i64, u16>>,
+    /// The UID and the generation of its scaler, or the code that a read of it is refused with.
+    pub scaler: Mutex<Result<(&'static str, i64), u16>>,
     /// What its scale subresource answers to a read and to a write.
     pub scale: Mutex<(u16, u16)>,
     asked: Mutex<Vec<String>>,
@@ -104,7 +104,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(size: u32, rolling: bool) -> Arc<Self> {
         let (size, rolling) = (AtomicU32::new(size), AtomicBool::new(rolling));
-        let (unseen, scaler, scale) = (AtomicBool::new(false), Mutex::new(Ok(1)), Mutex::new((200, 200)));
+        let (unseen, scaler, scale) = (AtomicBool::new(false), Mutex::new(Ok(("s", 1))), Mutex::new((200, 200)));
         Arc::new(Self { size, rolling, unseen, scaler, scale, asked: Mutex::default() })
     }
 
@@ -154,7 +154,9 @@ impl Fleet {
             None if path.ends_with("/pods") && self.unseen.load(Ordering::Relaxed) => refusal(403, "Forbidden", "pods is forbidden"),
             None if asked.method == Method::GET && path.ends_with("/llmscalers/fleet") => {
                 match *self.scaler.lock().unwrap_or_else(PoisonError::into_inner) {
-                    Ok(generation) => Some((200, json!({"metadata": {"name": "fleet", "namespace": "serving", "generation": generation}}))),
+                    Ok((uid, generation)) => {
+                        Some((200, json!({"metadata": {"name": "fleet", "namespace": "serving", "uid": uid, "generation": generation}})))
+                    }
                     Err(code) => refusal(code, if code == 404 { "NotFound" } else { "" }, "no"),
                 }
             }

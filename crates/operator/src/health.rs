@@ -29,6 +29,8 @@ use std::{
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
+use crate::deadline::API_SILENCE;
+
 /// The health of the process: that of its parts together. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
@@ -61,8 +63,8 @@ struct State {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long after its last failure something counts as working. A watch that has been taken up again says nothing until something
-/// happens, and what keeps failing is tried at least every half minute.
-const QUIET: Duration = Duration::from_secs(120);
+/// happens, and what keeps failing is tried at least every half minute, each time for as long as the API server may be silent.
+const QUIET: Duration = API_SILENCE.saturating_add(Duration::from_secs(60));
 
 /// What is told of an API server that does not even refuse.
 const UNANSWERED: &str = "the API server does not answer a list";
@@ -98,10 +100,10 @@ impl Failures {
     /// An attempt has failed. Answers whether it failed for another reason than the one before.
     pub fn failed(&mut self, why: String) -> bool {
         let last = Instant::now();
-        self.waiting = None;
+        let begun = self.waiting.take().unwrap_or(last);
         let before = self.run.take().filter(|run| last.duration_since(run.last) < QUIET);
         let news = before.as_ref().is_none_or(|before| before.why != why);
-        self.run = Some(Run { first: before.map_or(last, |before| before.first), last, why });
+        self.run = Some(Run { first: before.map_or(begun, |before| before.first), last, why });
         news
     }
 
@@ -293,7 +295,7 @@ mod tests {
         watch.ready();
         refused_for(&watch, 120).await;
         assert!(health.ready().is_err());
-        for _ in 0..3 {
+        for _ in 0..5 {
             advance(Duration::from_secs(30)).await;
             watch.beat();
         }
@@ -329,8 +331,29 @@ mod tests {
         assert_eq!(health.ready(), Ok(()), "a long list comes in pages");
         waits(10).await;
         assert_eq!((health.live(), health.ready()), (Ok(()), Err(format!("watch LLMScalers keeps failing: {UNANSWERED}"))));
-        watch.failed(REFUSED.to_owned());
-        assert_eq!(health.ready(), Ok(()), "an answer, if none that helps");
+        watch.failed("it was silent for 120 s".to_owned());
+        assert!(health.ready().is_err(), "it has been failing since it was asked");
+        watch.noted(&Event::<()>::InitDone);
+        assert_eq!(health.ready(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_hangs_again_and_again_fails_and_does_not_work_in_between() {
+        let health = Health::new();
+        let watch = health.part("watch LLMScalers", MINUTE);
+        watch.ready();
+        let mut verdicts = vec![];
+        // Each attempt lasts until the connection counts as dead, and half a minute at most is between two.
+        for second in 0..1200 {
+            if second % 150 == 120 {
+                watch.failed("it was silent".to_owned());
+            }
+            verdicts.push(health.ready().is_ok());
+            advance(Duration::from_secs(1)).await;
+            watch.beat();
+        }
+        let turns: Vec<usize> = (1..verdicts.len()).filter(|&second| verdicts[second] != verdicts[second - 1]).collect();
+        assert_eq!(turns, [270], "the second of the first failure that follows another");
     }
 
     #[tokio::test(start_paused = true)]

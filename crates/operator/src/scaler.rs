@@ -81,6 +81,8 @@ struct Task {
     /// The HPA that stands in for the operator, if one does.
     own_hpa: OwnHpa,
     reporter: Reporter,
+    /// Whether the last write was given up because the scaler had been edited, which its watch did not show.
+    outdated: bool,
     /// What a watch event may change.
     awaited: Awaited,
     /// Where the watches stood before the last look.
@@ -95,7 +97,8 @@ impl Task {
         let contest = reporter.taker().map(|taker| Contest::resume(taker, context.clock.now())).unwrap_or_default();
         let (warmup, object) = (Warmup::of(object), object.clone());
         let (current, awaited, versions, own_hpa) = (None, Awaited::Nothing, None, OwnHpa::of(&object, HPA_IN_STEP));
-        Self { context, namespace, name, object, current, memory, warmup, contest, own_hpa, reporter, awaited, versions }
+        let outdated = false;
+        Self { context, namespace, name, object, current, memory, warmup, contest, own_hpa, reporter, outdated, awaited, versions }
     }
 
     /// Takes over a new generation of the object.
@@ -104,7 +107,7 @@ impl Task {
             return;
         }
         self.object = object.clone();
-        self.awaited = Awaited::Nothing;
+        (self.awaited, self.outdated) = (Awaited::Nothing, false);
         let before = self.current.take();
         if before.is_some() {
             // Whoever edits the scaler may have settled it with whoever took its writes back.
@@ -147,7 +150,10 @@ impl Task {
         let Some(Current { scaler, .. }) = &self.current else { return due };
         let period = self.context.clock.lasts(scaler.spec.sync_period);
         let next = match self.walk(due).await {
-            Ok(()) => due + period,
+            Ok(()) => {
+                self.outdated = false;
+                due + period
+            }
             Err(failed) => self.try_again_after(failed).await,
         };
         self.context.metrics.sync(lateness, started.elapsed());
@@ -159,7 +165,11 @@ impl Task {
     async fn try_again_after(&mut self, failed: Failed) -> Instant {
         let (trouble, message) = failed.describe();
         debug!(%message, "Sync failed");
-        self.reporter.trouble(&self.context, &self.object, trouble, &message).await;
+        // An edit in the middle of a sync is no trouble, and is followed by a sync as soon as the watch shows it.
+        let expected = failed.is_outdated() && !std::mem::replace(&mut self.outdated, true);
+        if !expected {
+            self.reporter.trouble(&self.context, &self.object, trouble, &message).await;
+        }
         let Some(current) = &mut self.current else { return Instant::now() };
         if failed.is_absence() {
             self.context.cluster.forget(&current.scaler.target);

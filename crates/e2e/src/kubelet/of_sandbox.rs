@@ -5,13 +5,22 @@ use crate::pod_status;
 use llmscaler_sandbox::{Life, PodView, Stage};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// The sandbox asks about each pod many times a second. One that it has not asked about for so long is gone, in whatever way.
+const GONE: Duration = Duration::from_secs(5);
+
 /// Lets pods live as the policy of the moment says.
 pub(super) fn life(policy: watch::Receiver<Policy>) -> Life {
-    let mut known: HashMap<String, Known> = HashMap::new();
-    Box::new(move |pod| stage(&mut known, &policy.borrow().clone(), pod))
+    let (mut known, mut asked): (HashMap<String, Known>, HashMap<String, Instant>) = Default::default();
+    Box::new(move |pod| {
+        asked.insert(pod.uid().to_owned(), Instant::now());
+        asked.retain(|_, at| at.elapsed() < GONE);
+        known.retain(|uid, _| asked.contains_key(uid));
+        stage(&mut known, &policy.borrow().clone(), pod)
+    })
 }
 
 fn stage(known: &mut HashMap<String, Known>, policy: &Policy, view: PodView<'_>) -> Stage {

@@ -73,7 +73,7 @@ fn reason(error: &HpaError) -> &'static str {
         HpaError::ServeFailed(_) => "APIServiceFailed",
         HpaError::TargetOwned(_) => Reason::TargetOwned.as_str(),
         HpaError::NameTaken(_) => "NameTaken",
-        HpaError::Api { .. } => "HPAFailed",
+        HpaError::Api { .. } | HpaError::NotStanding(_) => "HPAFailed",
         HpaError::NotLeader => "NotLeader",
     }
 }

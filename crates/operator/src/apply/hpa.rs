@@ -6,6 +6,7 @@ use kube::{Api, ResourceExt};
 use llmscaler_api::{LLMScaler, Scaler};
 use tracing::info;
 
+use super::standing::{NotStanding, stands};
 use crate::context::{Context, FIELD_MANAGER};
 use crate::deadline::{CallError, within};
 use crate::external_metrics::Served;
@@ -31,6 +32,8 @@ pub(crate) enum HpaError {
     NameTaken(String),
     #[error("HorizontalPodAutoscaler {name} could not be {what}: {source}")]
     Api { name: String, what: &'static str, source: CallError },
+    #[error(transparent)]
+    NotStanding(#[from] NotStanding),
     #[error("this replica of the operator is not the leader any more")]
     NotLeader,
 }
@@ -100,6 +103,10 @@ pub(crate) async fn keep(
 async fn apply(context: &Context, object: &LLMScaler, scaler: &Scaler, own: &OwnHpa) -> Result<HorizontalPodAutoscaler, HpaError> {
     if !context.claim.is_current() {
         return Err(HpaError::NotLeader);
+    }
+    if own.uid.is_none() {
+        // That of a scaler that is gone went with it, and is not to come back.
+        stands(context, object).await?;
     }
     let mut hpa = build(object, scaler, own.tolerance);
     // That of another life of the object is not ours.

@@ -21,8 +21,8 @@ use crate::target::Target;
 const MARK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Marks the victims, and waits until the marks show in our own watch. Marks are a hint: a failure costs warm caches, not requests,
-/// so the scale-down goes on.
-pub(super) async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>, bool)], victims: &Victims) {
+/// so the scale-down goes on. Answers whether there were any to put.
+pub(super) async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>, bool)], victims: &Victims) -> bool {
     let to_mark: Vec<&KeptPod> = victims
         .names
         .iter()
@@ -31,7 +31,7 @@ pub(super) async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>
         .filter(|pod| !pod.mark.is(victims.mark))
         .collect();
     if to_mark.is_empty() {
-        return;
+        return false;
     }
     let (api, params) = pods_api(context, place);
     let patches = to_mark.iter().map(|pod| {
@@ -47,6 +47,7 @@ pub(super) async fn mark(context: &Context, place: &Place, pods: &[(Arc<KeptPod>
     if tokio::time::timeout(MARK_PATIENCE, all_seen).await.is_err() {
         warn!("The marks on the pods to delete are not visible yet; going on without waiting longer");
     }
+    true
 }
 
 /// Takes our marks off pods that stay after all: not the `victims` of the write to come, and not while an earlier write is still being

@@ -1,6 +1,6 @@
 //! Why a sync comes to nothing.
 
-use crate::apply::{HpaError, WriteError};
+use crate::apply::{HpaError, NotStanding, WriteError};
 use crate::dereference::Unreachable;
 use crate::report::Trouble;
 
@@ -25,6 +25,11 @@ impl Failed {
             Self::Write(error) => error.is_absence(),
             Self::Hpa(_) => false,
         }
+    }
+
+    /// Whether it is only that the scaler was edited meanwhile.
+    pub(super) fn is_outdated(&self) -> bool {
+        matches!(self, Self::Write(WriteError::NotStanding(NotStanding::Outdated)))
     }
 
     /// What it is called, and what is told of it.

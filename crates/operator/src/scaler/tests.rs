@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::deferral::Decided;
 use super::*;
+use crate::apply::NotStanding;
 use crate::dashboard::Lateness;
 use crate::dereference::View;
 use crate::fake_api::Fleet;
@@ -14,7 +15,7 @@ async fn task(context: Context) -> Task {
     let target = json!({"apiVersion": "example.com/v1", "kind": "Engine", "name": "fleet"});
     let metrics = json!([{"query": "queued", "target": "1", "metricType": "AverageValue"}]);
     let spec = json!({"targetRef": target, "minReplicas": 1, "maxReplicas": 9, "serverAddress": "http://127.0.0.1:1", "metrics": metrics});
-    let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "generation": 1}, "spec": spec});
+    let object = json!({"metadata": {"name": "fleet", "namespace": "serving", "uid": "s", "generation": 1}, "spec": spec});
     let object: Arc<LLMScaler> = Arc::new(serde_json::from_value(object).unwrap());
     let mut task = Task::new(Arc::new(context), &object, "serving".to_owned(), "fleet".to_owned());
     task.refresh(&object).await;
@@ -81,6 +82,20 @@ async fn a_released_write_that_fails_is_told_and_tried_again_after_the_retry_per
     assert_eq!(next.duration_since(Instant::now()), Duration::from_secs(10));
     let status = "PATCH /apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/serving/llmscalers/fleet/status";
     assert_eq!(settled.asked("status"), [status]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_in_the_middle_of_a_sync_is_no_trouble_unless_the_watch_goes_on_not_to_show_it() {
+    let fleet = Fleet::new(2, false);
+    let mut task = task(fleet.context()).await;
+    let mut troubles = async |failed: Failed| {
+        fleet.asked("");
+        let next = task.try_again_after(failed).await;
+        (fleet.asked("/status").len(), next.duration_since(Instant::now()).as_secs())
+    };
+    let outdated = || Failed::Write(NotStanding::Outdated.into());
+    assert_eq!(troubles(outdated()).await, (0, 10));
+    assert_eq!(troubles(outdated()).await, (1, 10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,9 +15,9 @@ const MARK: &str = "autoscaling.modelsphere.dev/deletion-cost-mark";
 const LEASE: f64 = 15.0;
 /// How long its holder counts on it.
 const CLAIM: f64 = 10.0;
-/// How long after an edit a size may be written by the spec before it, in seconds: the scaler is read before each write, whatever its
-/// watch shows, and between the two are marks and the deadlines of calls.
-const STALE_SPEC: f64 = 15.0;
+/// How long after an edit a size may be written by the spec before it, in seconds: the scaler is read right before each write, whatever its
+/// watch shows, and each of the two calls may take its deadline.
+const STALE_SPEC: f64 = 10.0;
 /// How long after a mark the write of the size has to be tried: the marks are waited for, and a call may take its deadline.
 const MARK_TO_WRITE: f64 = 12.0;
 /// For how long a size may be another than is wanted without a word about it, in seconds.

@@ -175,3 +175,24 @@ async fn an_edit_holds_from_the_moment_that_it_is_made_though_no_watch_shows_it(
         assert!(ready.starts_with("True") && world.book.size(FLEET) == 2, "{fault:?}: {ready}, {message}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_fleet_is_made_smaller_while_its_pods_have_not_been_seen_for_long() {
+    for verb in [Verb::Watch, Verb::List] {
+        for fault in [Fault::InternalError, Fault::Hang] {
+            let mut world = world().await;
+            world.load(FLEET, vec![Some(45.0)]);
+            world.until(FLEET, 5, 120).await.unwrap();
+            world.sandbox.faults().arm(On::any().agent("operator*").verb(verb).resource("pods"), fault, u32::MAX);
+            world.break_watches();
+            world.pass(400).await;
+            world.load(FLEET, vec![Some(5.0)]);
+            world.pass(400).await;
+            let (able, why) = world.book.condition(FLEET, "AbleToScale");
+            assert_eq!(world.book.size(FLEET), 5, "{fault:?} at {verb:?}: {able}, {why}");
+            assert!(why.contains("pods cannot be watched"), "{fault:?} at {verb:?}: {able}, {why}");
+            world.sandbox.faults().disarm();
+            world.until(FLEET, 1, 400).await.unwrap();
+        }
+    }
+}
