@@ -4,12 +4,15 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use llmscaler_operator::diagnose::{CallError, within};
+use secrecy::ExposeSecret;
 use tokio::runtime::Builder;
 
+use crate::dns;
 use crate::failure::Failure;
 
 /// A cluster that does not answer for so long is not there.
@@ -29,7 +32,7 @@ pub struct ClusterArguments {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// The namespace to look in; that of the context unless given
-    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = dns::label, conflicts_with = "all_namespaces")]
     namespace: Option<String>,
     /// Look in every namespace
     #[arg(short = 'A', long)]
@@ -68,11 +71,22 @@ impl ClusterArguments {
         config.connect_timeout = Some(CONNECT);
         // Whoever waits at a terminal wants to see a failure, not to wait until it is over.
         config.default_retry = false;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = if self.all_namespaces { None } else { Some(self.namespace_in(&config)?) };
         let client = Client::try_from(config)
             .map_err(|error| Failure::Cluster(format!("the client for the API server cannot be built: {error}; check the kubeconfig")))?;
         check_api(&client, &address).await?;
-        Ok(Cluster { client, namespace: (!self.all_namespaces).then_some(namespace) })
+        Ok(Cluster { client, namespace })
+    }
+
+    /// The namespace that is given, or that of the context.
+    fn namespace_in(&self, config: &Config) -> Result<String, Failure> {
+        if let Some(given) = &self.namespace {
+            return Ok(given.clone());
+        }
+        dns::label(&config.default_namespace).map_err(|why| {
+            let of_context = &config.default_namespace;
+            Failure::Cluster(format!("the namespace of the context is {of_context:?}: {why}; correct the kubeconfig, or name one with -n"))
+        })
     }
 
     async fn config(&self) -> Result<Config, String> {
@@ -100,11 +114,17 @@ pub async fn inferred() -> Result<Config, String> {
     })
 }
 
-/// Whether requests can be sent to the server of this connection: the client would panic at the first one.
+/// Whether requests can be sent to the server of this connection: the client would panic.
 ///
 /// # Errors
-/// The address has no scheme, no host, or another scheme than that of an API server.
+/// The address has no scheme, no host, or another scheme than that of an API server; or the token cannot be sent.
 pub fn check(config: &Config) -> Result<(), String> {
+    let token = config.auth_info.token.as_ref().map(|token| HeaderValue::from_str(token.expose_secret()));
+    if let Some(Err(_)) = token {
+        return Err("users[].user.token in the kubeconfig has a line break or another character that no HTTP header can have; write the \
+                    token again, on one line and without anything around it"
+            .to_owned());
+    }
     let address = &config.cluster_url;
     if matches!(address.scheme_str(), Some("https" | "http")) && address.authority().is_some() {
         return Ok(());
@@ -177,6 +197,34 @@ mod tests {
             assert_eq!(checked.err(), expected, "{code} {body}");
             server.abort();
         }
+    }
+
+    #[test]
+    fn a_token_that_no_header_can_have_is_refused_and_not_shown() {
+        let with_token = |token: &str| {
+            let mut config = Config::new("https://127.0.0.1:6443".parse().unwrap());
+            config.auth_info.token = Some(token.to_owned().into());
+            check(&config)
+        };
+        assert_eq!(with_token("c2VjcmV0.x_y-z"), Ok(()));
+        for token in ["c2VjcmV0\n", "c2Vj\ncmV0", "c2VjcmV0\u{7f}"] {
+            let why = with_token(token).unwrap_err();
+            assert!(why.contains("users[].user.token") && !why.contains("c2Vj"), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_namespace_of_a_context_is_one_name() {
+        let mut config = Config::new("https://127.0.0.1:6443".parse().unwrap());
+        let asked = |namespace: Option<&str>, config: &Config| {
+            let namespace = namespace.map(str::to_owned);
+            let arguments = ClusterArguments { kubeconfig: None, context: None, namespace, all_namespaces: false };
+            arguments.namespace_in(config).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(asked(None, &config).as_deref(), Ok("default"));
+        config.default_namespace = "a/b".to_owned();
+        assert!(asked(None, &config).unwrap_err().contains(r#"the namespace of the context is "a/b""#));
+        assert_eq!(asked(Some("serving"), &config).as_deref(), Ok("serving"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ use self::finding::{Finding, Report, Severity};
 use self::gather::{ClusterFacts, Surroundings, Target};
 use self::source::Source;
 use crate::cluster::{Cluster, ClusterArguments, block_on};
+use crate::dns;
 use crate::failure::Failure;
 use crate::prose;
 use crate::scalers::{self, Stored};
@@ -48,7 +49,7 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
     /// The scaler; without it every one of the namespace
-    #[arg(value_name = "NAME", conflicts_with = "all_namespaces")]
+    #[arg(value_name = "NAME", value_parser = dns::subdomain, conflicts_with = "all_namespaces")]
     name: Option<String>,
     /// Ask this Prometheus in place of spec.serverAddress, such as the end of a port-forward
     #[arg(long, value_name = "URL")]
@@ -78,10 +79,8 @@ struct Document<'a> {
 }
 
 fn account(text: &str) -> Result<(String, String), String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok((namespace.to_owned(), name.to_owned())),
-        _ => Err("write NAMESPACE/NAME".to_owned()),
-    }
+    let (namespace, name) = text.split_once('/').ok_or("write NAMESPACE/NAME")?;
+    Ok((dns::label(namespace)?, dns::subdomain(name)?))
 }
 
 /// Looks at the cluster and at each scaler, and writes what was found.

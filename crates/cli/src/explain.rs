@@ -17,6 +17,7 @@ use llmscaler_api::LLMScaler;
 
 use self::account::Account;
 use crate::cluster::{Cluster, ClusterArguments, block_on};
+use crate::dns;
 use crate::failure::Failure;
 use crate::prose;
 use crate::scalers::{self, Stored};
@@ -25,7 +26,7 @@ use crate::scalers::{self, Stored};
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// The scaler; without it a line for each one
-    #[arg(value_name = "NAME", conflicts_with = "all_namespaces")]
+    #[arg(value_name = "NAME", value_parser = dns::subdomain, conflicts_with = "all_namespaces")]
     name: Option<String>,
     /// Explain it again whenever its status changes, until interrupted
     #[arg(short, long, requires = "name")]

@@ -9,6 +9,7 @@ mod crd;
 mod decide;
 #[cfg(feature = "simulated-fleets")]
 mod demo;
+mod dns;
 mod doctor;
 mod explain;
 mod failure;

@@ -17,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cluster::{check, inferred};
+use crate::dns;
 use crate::failure::Failure;
 
 /// The Lease of the Go operator of this API, so that the two never act at once.
@@ -57,10 +58,10 @@ pub struct OperatorArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = Bind::parse)]
     external_metrics_bind_address: Bind,
     /// Service by which the API server reaches them. The cluster's APIService for external metrics is led there, unless it is somebody else's
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = dns::label)]
     external_metrics_service_name: Option<String>,
     /// Namespace of that Service; the pod's own when it runs in a cluster
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", value_parser = dns::label_or_empty)]
     external_metrics_service_namespace: Option<String>,
     /// Port of that Service
     #[arg(long, value_name = "PORT", default_value_t = 443)]
@@ -72,10 +73,10 @@ pub struct OperatorArguments {
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     leader_elect: bool,
     /// Namespace of the Lease; the pod's own when it runs in a cluster
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", value_parser = dns::label_or_empty)]
     leader_election_namespace: Option<String>,
     /// Run only the scalers of this namespace; a Role instead of a ClusterRole is enough then
-    #[arg(long, value_name = "NAMESPACE", env = "WATCH_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "WATCH_NAMESPACE", value_parser = watched)]
     watch_namespace: Option<String>,
     /// Serve metrics over HTTP/2 as well
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
@@ -114,6 +115,14 @@ impl Bind {
             .map(|address| Self(Some(address)))
             .map_err(|_| "write HOST:PORT or :PORT with a numeric host, or 0 for nowhere".to_owned())
     }
+}
+
+/// The namespace to watch; empty is all of them.
+fn watched(text: &str) -> Result<String, String> {
+    if text.contains(',') {
+        return Err("one namespace only: run one operator for each, or leave it out to watch all of them".to_owned());
+    }
+    dns::label_or_empty(text)
 }
 
 /// A filter for the log from a level, a list of them by module, or what Go's zap takes: numbers from 1 on are ever finer debug levels.
@@ -180,14 +189,16 @@ async fn options(arguments: &OperatorArguments) -> Result<Options, Failure> {
         }
         None => None,
     };
-    let (health, namespace) = (arguments.health_probe_bind_address.0, arguments.watch_namespace.clone());
+    let health = arguments.health_probe_bind_address.0;
+    let namespace = arguments.watch_namespace.clone().filter(|namespace| !namespace.is_empty());
     let external_metrics = external_metrics(arguments)?;
     Ok(Options { health, metrics, dashboard, external_metrics, namespace, leader_election, clock })
 }
 
 /// A namespace that was given, or that of the pod; `None` outside a cluster.
 fn own_namespace(given: Option<&String>) -> Option<String> {
-    let namespace = given.cloned().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
+    let given = given.filter(|namespace| !namespace.is_empty()).cloned();
+    let namespace = given.or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok());
     namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -272,6 +283,17 @@ mod tests {
             |ignored: &str| format!("Name:\tllmscaler\nSigBlk:\t0000000000000001\nSigIgn:\t{ignored}\nSigCgt:\t0000000000000001\n");
         assert!(ignores_hangups(&status("0000000000001001")));
         assert!(!ignores_hangups(&status("0000000000001000")) && !ignores_hangups("Name:\tllmscaler\n"));
+    }
+
+    #[test]
+    fn one_namespace_is_watched_or_all() {
+        for text in ["serving", ""] {
+            assert_eq!(watched(text), Ok(text.to_owned()));
+        }
+        assert!(watched("a,b").unwrap_err().contains("run one operator for each"));
+        for text in ["a/b", " ", "*"] {
+            assert!(watched(text).unwrap_err().contains("1 to 63 characters"), "{text:?}");
+        }
     }
 
     #[test]

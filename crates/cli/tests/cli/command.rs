@@ -89,6 +89,29 @@ fn flags_of_the_operator_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
+fn what_is_no_name_of_a_namespace_or_an_object_is_refused() {
+    for (arguments, what) in [
+        (&["operator", "--watch-namespace", "a,b"][..], "one namespace only: run one operator for each"),
+        (&["operator", "--watch-namespace", "a/b"], "1 to 63 characters"),
+        (&["operator", "--leader-election-namespace", " "], "1 to 63 characters"),
+        (&["operator", "--external-metrics-service-name", "a.b"], "1 to 63 characters"),
+        (&["explain", "-n", ""], "1 to 63 characters"),
+        (&["explain", "chat/x"], "1 to 253 characters"),
+        (&["doctor", "-n", "a,b"], "1 to 63 characters"),
+        (&["doctor", ""], "1 to 253 characters"),
+        (&["doctor", "--operator-account", "a/B"], "1 to 253 characters"),
+        (&["migrate", "-f", "-", "-n", "$HOME"], "1 to 63 characters"),
+    ] {
+        let (out, errors, code) = texts(&run(arguments, ""));
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {errors}");
+        assert!(errors.split_whitespace().collect::<Vec<_>>().join(" ").contains(what), "{errors}");
+    }
+    let from_environment = Command::new(env!("CARGO_BIN_EXE_llmscaler")).arg("operator").env("WATCH_NAMESPACE", "a,b").output().unwrap();
+    let (_, errors, code) = texts(&from_environment);
+    assert!(code == 2 && errors.contains("run one operator for each"), "{code}: {errors}");
+}
+
+#[test]
 fn a_file_is_read_like_standard_input() {
     let document = json!({"scaler": scaler(json!({})), "ticks": [tick(0, 4, 4, json!({"m": {"value": 1.2}}))]});
     let file = tempfile::NamedTempFile::new().unwrap();
