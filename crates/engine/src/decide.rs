@@ -126,10 +126,11 @@ fn outcome(stages: &[StageTrace], current: Replicas) -> (Reason, String) {
     let last_change = stages.iter().rev().find(|trace| trace.stage != Stage::Recommend && trace.out != trace.count_in);
     match (write.reason, guard.reason) {
         (Reason::SuccessfulRescale, _) => {
-            // The stage that settled the count explains it; what was measured comes first unless that is the same.
+            // What was measured and the stage that settled the count explain it; first what asks for a change at all.
             let why = match last_change {
-                Some(trace) if trace.stage != Stage::Recommend => format!("{}; {}", recommend.message, trace.message),
-                _ => recommend.message.clone(),
+                Some(trace) if recommend.out == current => format!("{}; {}", trace.message, recommend.message),
+                Some(trace) => format!("{}; {}", recommend.message, trace.message),
+                None => recommend.message.clone(),
             };
             (Reason::SuccessfulRescale, format!("{}: {why}", write.message))
         }

@@ -108,3 +108,10 @@ fn only_a_downward_write_names_pods_to_remove() {
         assert_eq!((decision.write.unwrap_or(decision.replicas).get(), decision.victims.names), (size, owned(victims)));
     }
 }
+
+#[test]
+fn a_bound_that_raises_what_is_unknown_is_told_first() {
+    let decision = Fleet::running(spec(&[0.8]), 0, 0).decide(0, &[unknown()]);
+    let message = "up from 0 to 1: 0 is below minReplicas 1; m0 is unknown, so the fleet keeps its 0 replicas: connection refused";
+    assert_eq!((decision.write.map(Replicas::get), decision.message.as_str()), (Some(1), message));
+}
