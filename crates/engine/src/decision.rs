@@ -213,3 +213,44 @@ impl Serialize for ConditionType {
         serializer.serialize_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_is_written_as_kubernetes_writes_one() {
+        use ConditionType::{AbleToScale, CapacityAvailable, ScalingActive, ScalingLimited, TargetOwned};
+        let kinds = [ScalingActive, AbleToScale, ScalingLimited, CapacityAvailable, TargetOwned];
+        for kind in kinds.into_iter().chain(ConditionType::OF_HEADROOM) {
+            let name = format!("{kind:?}");
+            assert_eq!(kind.as_str(), name);
+            for (status, word) in [(true, "True"), (false, "False")] {
+                let condition = Condition { kind, status, reason: Reason::Settled, message: "why".to_owned() };
+                let expected = json!({"type": name, "status": word, "reason": "Settled", "message": "why"});
+                assert_eq!(serde_json::to_value(condition).unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stage_is_written_as_documented() {
+        use Stage::{Activate, Bound, Guard, Pace, Recommend, Stabilise, Write};
+        for (stage, name) in [Recommend, Activate, Bound, Stabilise, Pace, Guard, Write].into_iter().zip([
+            "recommend",
+            "activate",
+            "bound",
+            "stabilise",
+            "pace",
+            "guard",
+            "write",
+        ]) {
+            let (count_in, out) = (Replicas::new(4), Replicas::new(5));
+            let trace = StageTrace { stage, count_in, out, reason: Reason::Active, message: "why".to_owned() };
+            let expected = json!({"stage": name, "in": 4, "out": 5, "reason": "Active", "message": "why"});
+            assert_eq!((stage.as_str(), serde_json::to_value(trace).unwrap()), (name, expected));
+        }
+    }
+}

@@ -124,4 +124,10 @@ mod tests {
         assert_eq!(serde_json::from_str::<Measurement>("0.5").unwrap(), half);
         assert!(serde_json::from_str::<Measurement>("-1").unwrap_err().to_string().contains("finite number of at least 0"));
     }
+
+    #[test]
+    fn neither_a_zero_nor_an_idle_pool_is_unknown() {
+        let readings = [Reading::from_number(0.0), Reading::from_number(0.5), Reading::Idle, Reading::unknown("no series")];
+        assert_eq!(readings.map(|reading| reading.is_unknown()), [false, false, false, true]);
+    }
 }

@@ -214,4 +214,13 @@ mod tests {
         assert!(Reason::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
         assert_eq!(Reason::InputsKnown as usize + 1, Reason::ALL.len(), "the last variant is the last of the list");
     }
+
+    #[test]
+    fn a_code_is_the_name_that_is_documented() {
+        for reason in Reason::ALL {
+            let name = format!("{reason:?}");
+            assert_eq!((reason.as_str(), reason.to_string()), (name.as_str(), name.clone()));
+            assert_eq!(serde_json::to_value(reason).unwrap(), name);
+        }
+    }
 }

@@ -94,6 +94,7 @@ fn able_to_scale_is_false_while_a_write_waits() {
         (guarded(shows, 0.9), Reason::RecommendOnly, "mode Recommend: 5 in place of 4 is shown and not written"),
     ] {
         assert_eq!(told(&decision, AbleToScale), (false, reason, message.to_owned()));
+        assert_eq!((decision.write, decision.deferred()), (None, true));
     }
     // Where nothing is to be written, nothing waits. Three that are ready ask for four at 1.0.
     let changes: [fn(&mut Fleet); 5] = [rolls, starts, no_node, owned, shows];
@@ -121,6 +122,7 @@ fn able_to_scale_is_true_while_nothing_or_a_window_keeps_the_count() {
     let decision = stuck.decide(0, &[Reading::from_number(0.1)]);
     let partly = "1 is asked for, but the fleet keeps 8 until it is settled: 8 of 10 replicas are ready";
     assert_eq!(told(&decision, AbleToScale), (true, Reason::NotSettled, partly.to_owned()));
+    assert_eq!((decision.write, decision.deferred()), (Some(Replicas::new(8)), true));
 }
 
 #[test]
