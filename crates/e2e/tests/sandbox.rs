@@ -17,6 +17,8 @@ use serde_json::{Map, Value, json};
 
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const SCALERS: &str = "/apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/{ns}/llmscalers";
@@ -129,8 +131,7 @@ fn sizes() -> Vec<Turn> {
         turn("the size of nothing", "PATCH", format!("{DEPLOYMENTS}/none/scale{forced}"), APPLY, size("none", 1, None)),
         apply("apply without a manager", "", 0),
         turn("a patch of an unknown kind", "PATCH", scale(ours), "text/plain", size("fleet", 0, None)).of(&["/code", "/reason"]),
-        turn("a JSON patch whose test fails", "PATCH", format!("{DEPLOYMENTS}/fleet"), "application/json-patch+json", failed_test)
-            .of(&["/code", "/reason"]),
+        turn("a JSON patch whose test fails", "PATCH", format!("{DEPLOYMENTS}/fleet"), JSON_PATCH, failed_test).of(&["/code", "/reason"]),
         turn("merge a status", "PATCH", format!("{DEPLOYMENTS}/fleet/status"), MERGE, json!({"spec": {"replicas": 9}}))
             .of(&["/spec/replicas", "/metadata/generation"]),
         get("an object that is not there", format!("{DEPLOYMENTS}/none")),
@@ -222,6 +223,105 @@ fn broken() -> Vec<Turn> {
     ];
     let create = |(n, more)| turn(format!("a scaler with {more}"), "POST", SCALERS, JSON, scaler(&format!("bad-{n}"), more));
     bad.iter().enumerate().map(create).collect()
+}
+
+/// What is no object, or has metadata that are none, in each kind of change; and the ends that a patch may come to.
+fn unfit() -> Vec<Turn> {
+    let mut turns = vec![
+        turn("create a scaler to break", "POST", SCALERS, JSON, scaler("whole", &json!({}))).of(&["/spec/maxReplicas"]),
+        turn("create a Deployment to break", "POST", DEPLOYMENTS, JSON, named("whole")).of(&["/spec/replicas"]),
+    ];
+    let custom = ("autoscaling.modelsphere.dev/v1alpha1", "LLMScaler");
+    let places = [
+        (format!("{SCALERS}/whole"), custom),
+        (format!("{SCALERS}/whole/status"), custom),
+        (format!("{DEPLOYMENTS}/whole"), ("apps/v1", "Deployment")),
+        (format!("{DEPLOYMENTS}/whole/scale"), ("autoscaling/v1", "Scale")),
+    ];
+    let bodies = [json!([]), json!("x"), json!(5), json!([{"a": "a body of more than thirty bytes"}])];
+    let metadata =
+        [json!([]), json!("x"), json!({}), json!({"labels": []}), json!({"labels": {"a": 1}}), json!({"annotations": {"a": {}}})];
+    let ends = [
+        json!({"op": "replace", "path": "", "value": []}),
+        json!({"op": "replace", "path": "", "value": "x"}),
+        json!({"op": "replace", "path": "/metadata", "value": []}),
+        json!({"op": "remove", "path": "/metadata"}),
+        json!({"op": "add", "path": "/metadata/labels", "value": ["a"]}),
+    ];
+    for (place, (version, kind)) in &places {
+        let tried = |method, content, body: &Value| {
+            let (path, _) = place.rsplit_once("/whole").filter(|_| method == "POST").unwrap_or((place, ""));
+            turn(
+                format!("{method} {body} to {path}, {content}"),
+                method,
+                format!("{path}?fieldManager=m&dryRun=All"),
+                content,
+                body.clone(),
+            )
+        };
+        let ways = [("PATCH", MERGE), ("PATCH", STRATEGIC), ("PATCH", APPLY), ("PUT", JSON), ("POST", JSON)];
+        // Nothing is made at the address of a subresource.
+        for (method, content) in ways.into_iter().take(if place.ends_with("/whole") { 5 } else { 4 }) {
+            turns.extend(bodies.iter().map(|body| tried(method, content, body)));
+            let object = |metadata| json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+            let of: &[&str] = if method == "PUT" { &[] } else { &["/code", "/reason"] };
+            turns.extend(metadata.iter().map(|metadata| tried(method, content, &object(metadata)).of(of)));
+        }
+        turns.extend(ends.iter().map(|end| tried("PATCH", JSON_PATCH, &json!([end])).of(&["/code", "/reason"])));
+    }
+    turns
+}
+
+/// Deployments that cannot be, made and come to by a patch.
+fn impossible() -> Vec<Turn> {
+    let pods = |spec: Value| json!({"template": {"spec": spec}});
+    let image = |name: &str| json!({"name": name, "image": "i"});
+    let specs = [
+        json!({"template": null}),
+        json!({"replicas": -1}),
+        json!({"replicas": -1, "template": null}),
+        json!({"minReadySeconds": -1}),
+        json!({"revisionHistoryLimit": -1}),
+        json!({"selector": null}),
+        json!({"selector": {"matchLabels": null}}),
+        json!({"selector": {"matchLabels": {"app": "other"}}}),
+        json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["fleet"]}]}}),
+        json!({"selector": {"matchLabels": {"app": "other"}}, "template": {"metadata": {"labels": {"app": "other"}}}}),
+        json!({"template": {"metadata": null}}),
+        json!({"template": {"metadata": {"labels": {"app": "other"}}}}),
+        json!({"template": {"spec": null}}),
+        pods(json!({"containers": []})),
+        pods(json!({"containers": [{}]})),
+        pods(json!({"containers": [image("a"), image("a")]})),
+        pods(json!({"restartPolicy": "Never"})),
+    ];
+    let mut turns = vec![turn("create a Deployment that can be", "POST", DEPLOYMENTS, JSON, named("firm")).of(&["/spec/replicas"])];
+    for spec in specs {
+        let (mut made, patch) = (named("new"), json!({"spec": spec}));
+        merge(&mut made, &patch);
+        let of: &[&str] = &["/code", "/reason", "/message", "/details"];
+        turns.push(turn(format!("a Deployment with {spec}"), "POST", format!("{DEPLOYMENTS}?dryRun=All"), JSON, made).of(of));
+        turns.push(turn(format!("a Deployment that gets {spec}"), "PATCH", format!("{DEPLOYMENTS}/firm?dryRun=All"), MERGE, patch).of(of));
+    }
+    turns
+}
+
+/// A Deployment as any other, of this name.
+fn named(name: &str) -> Value {
+    let mut fleet = fleet();
+    fleet["metadata"]["name"] = json!(name);
+    fleet
+}
+
+/// RFC 7396, for what the turns are made of.
+fn merge(into: &mut Value, patch: &Value) {
+    let (Value::Object(into), Value::Object(patch)) = (&mut *into, patch) else { return into.clone_from(patch) };
+    for (name, member) in patch {
+        match member {
+            Value::Null => drop(into.remove(name)),
+            _ => merge(into.entry(name).or_insert_with(|| json!({})), member),
+        }
+    }
 }
 
 /// Leases, events, tables and discovery.
@@ -368,7 +468,7 @@ async fn the_sandbox_answers_as_a_real_api_server_does() {
     let create = Request::post("/api/v1/namespaces").header(header::CONTENT_TYPE, JSON).body(Body::from(own.into_bytes())).unwrap();
     sandbox.client().send(create).await.unwrap();
     let mut differences = vec![];
-    for turns in [sizes(), scalers(), broken(), others()] {
+    for turns in [sizes(), scalers(), broken(), unfit(), impossible(), others()] {
         let real = converse(&plane.client(), ns.name(), &turns).await;
         let ours = converse(&sandbox.client(), ns.name(), &turns).await;
         for ((turn, real), ours) in turns.iter().zip(real).zip(ours) {

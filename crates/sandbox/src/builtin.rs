@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::object;
 use crate::resources::Resource;
+use crate::{object, workload};
 
 /// Brings an object into the form in which it is stored. Answers the paths of what was dropped, or why it is no such object.
 pub(crate) fn complete(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
@@ -33,6 +33,11 @@ pub(crate) fn complete(resource: &Resource, value: &mut Value) -> Result<Vec<Str
         "EndpointSlice" => typed::<EndpointSlice>(value),
         _ => Ok(value.clone()),
     }?;
+    let mut typed = typed;
+    // The type cannot tell a selector that is left out from an empty one.
+    if workload::is_one(resource) && value.pointer("/spec/selector").is_none_or(Value::is_null) {
+        object::child(&mut typed, "spec").remove("selector");
+    }
     let mut unknown = vec![];
     dropped(value, &typed, "", &mut unknown);
     *value = typed;

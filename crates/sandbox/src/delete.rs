@@ -15,6 +15,7 @@ impl Api {
     /// Deletes an object and answers what it was last, or that it is gone.
     pub(crate) fn delete(&mut self, ask: &Ask, request: &Request, now: Timestamp) -> Result<Value, Refusal> {
         let resource = ask.resource.stored_as();
+        stays_defined(resource)?;
         let name = ask.name.as_deref().unwrap_or_default();
         let key = Key::new(resource, ask.namespace.as_deref().unwrap_or_default(), name);
         let live = self.store.get(&key).cloned().ok_or_else(|| Refusal::not_found(ask.resource, name))?;
@@ -44,6 +45,7 @@ impl Api {
     pub(crate) fn delete_collection(&mut self, ask: &Ask, request: &Request, now: Timestamp) -> Result<Value, Refusal> {
         let selector = Selector::of(ask, request)?;
         let resource = ask.resource.stored_as();
+        stays_defined(resource)?;
         for object in self.store.list(resource, ask.namespace.as_deref()) {
             if selector.matches(&object) {
                 let key = Key::new(resource, object::namespace(&object), object::name(&object));
@@ -89,5 +91,13 @@ impl Api {
     fn empty(&mut self, namespace: &str) {
         let keys: Vec<Key> = self.store.all().map(|(key, _)| key.clone()).filter(|key| key.namespace == namespace).collect();
         keys.iter().for_each(|key| drop(self.store.remove(key)));
+    }
+}
+
+/// The kinds that are served are always the same, and so are their definitions.
+fn stays_defined(resource: &Resource) -> Result<(), Refusal> {
+    match resource.kind.as_str() {
+        "CustomResourceDefinition" => Err(Refusal::forbidden("this API always serves its kinds: the definition of one cannot be deleted")),
+        _ => Ok(()),
     }
 }

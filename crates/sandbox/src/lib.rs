@@ -39,6 +39,7 @@
 //! inside what it fills in.
 
 mod api;
+mod body;
 mod builtin;
 mod client;
 mod controllers;
@@ -68,6 +69,7 @@ mod selector;
 mod store;
 mod table;
 mod watch;
+mod workload;
 mod write;
 
 pub use controllers::{Controllers, Life, PodView, Stage, after};

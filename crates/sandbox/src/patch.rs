@@ -3,19 +3,25 @@
 use serde_json::{Map, Value};
 
 use crate::fields::{self, ListKind};
-use crate::object;
 use crate::refusal::Refusal;
+use crate::{body, object};
 
 /// RFC 6902, RFC 7396 and the strategic merge of Kubernetes, by the content type.
 pub(crate) fn patched(before: &Value, patch: &Value, content_type: &str, custom: bool) -> Result<Value, Refusal> {
     let mut after = before.clone();
     match content_type {
-        "application/merge-patch+json" => json_patch::merge(&mut after, patch),
+        "application/merge-patch+json" => {
+            body::merges(patch, "error decoding patch: ")?;
+            json_patch::merge(&mut after, patch);
+        }
         "application/json-patch+json" => {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|_| Refusal::unfit_patch())?;
             json_patch::patch(&mut after, &patch).map_err(|_| Refusal::unfit_patch())?;
         }
-        "application/strategic-merge-patch+json" if !custom => strategic(&mut after, patch, "")?,
+        "application/strategic-merge-patch+json" if !custom => {
+            body::merges(patch, "")?;
+            strategic(&mut after, patch, "")?;
+        }
         _ => {
             let strategic = if custom { "" } else { "application/strategic-merge-patch+json, " };
             let accepted = format!("application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::object;
 use crate::resources::Resource;
 
 /// A refusal, in the form of a `Status` of apimachinery.
@@ -27,6 +28,20 @@ pub(crate) struct FieldError {
 impl FieldError {
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl AsRef<str>) -> Self {
         Self { reason: "FieldValueInvalid", field: field.into(), text: format!("Invalid value: {value}: {}", why.as_ref()) }
+    }
+
+    pub(crate) fn required(field: impl Into<String>) -> Self {
+        Self { reason: "FieldValueRequired", field: field.into(), text: "Required value".to_owned() }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self { reason: "FieldValueDuplicate", field: field.into(), text: format!("Duplicate value: {value}") }
+    }
+
+    /// Only one value can be.
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, only: &Value) -> Self {
+        let text = format!("Unsupported value: {value}: supported values: {only}");
+        Self { reason: "FieldValueNotSupported", field: field.into(), text }
     }
 
     /// Of a rule of the schema: the value is shown where it is short.
@@ -114,6 +129,14 @@ impl Refusal {
         Self { details, ..Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {list}")) }
     }
 
+    /// An object without a name.
+    pub(crate) fn nameless(resource: &Resource) -> Self {
+        let text = "Required value: name or generateName is required".to_owned();
+        let mut refusal = Self::invalid(resource, "", &[FieldError { reason: "FieldValueRequired", field: "metadata.name".into(), text }]);
+        object::map(&mut refusal.details).remove("name");
+        refusal
+    }
+
     /// An update that cannot be: the server speaks of a custom resource by its plural then.
     pub(crate) fn invalid_update(resource: &Resource, name: &str, error: &FieldError) -> Self {
         let mut refusal = Self::invalid(resource, name, std::slice::from_ref(error));
@@ -136,6 +159,12 @@ impl Refusal {
     pub(crate) fn untyped(resource: &Resource, name: &str, field: &str) -> Self {
         let of = format!("(/{name}; {}, Kind={})", resource.api_version(), resource.kind);
         let message = format!("failed to create typed patch object {of}: .{field}: field not declared in schema");
+        Self { details: Value::Null, ..Self::new(500, "", message) }
+    }
+
+    /// What is applied has a value of a wrong type, which the server takes for its own mistake, too.
+    pub(crate) fn mistyped(api_version: &str, kind: &str, why: &str) -> Self {
+        let message = format!("failed to create typed patch object (/; {api_version}, Kind={kind}): {why}");
         Self { details: Value::Null, ..Self::new(500, "", message) }
     }
 
@@ -164,6 +193,18 @@ impl Refusal {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
     }
 
+    /// A patch that would leave what is none of the kind.
+    pub(crate) fn unfit_result(left: &Value, why: &str) -> Self {
+        let text = format!("Invalid value: {}: {why}", Value::from(left.to_string()));
+        let causes = json!([{"reason": "FieldValueInvalid", "message": text, "field": "patch"}]);
+        Self { details: json!({"causes": causes}), ..Self::new(422, "Invalid", format!(" \"\" is invalid: patch: {text}")) }
+    }
+
+    /// A body that is none of the kind.
+    pub(crate) fn unlike(kind: &str, version: &str, why: &str) -> Self {
+        Self::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
     /// A scale that cannot be.
     pub(crate) fn invalid_scale(name: &str, error: &FieldError) -> Self {
         let causes = json!([{"reason": error.reason, "message": error.text, "field": error.field}]);
@@ -174,7 +215,7 @@ impl Refusal {
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         let message = format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
-        Self::new(415, "UnsupportedMediaType", message)
+        Self { details: Value::Null, ..Self::new(415, "UnsupportedMediaType", message) }
     }
 
     pub(crate) fn too_old(asked: u64, oldest: u64) -> Self {

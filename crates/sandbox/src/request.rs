@@ -6,6 +6,9 @@ use serde_json::Value;
 use crate::refusal::Refusal;
 use crate::resources::Resource;
 
+/// The content type of server-side apply.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+
 /// What is to be done with a resource; the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {

@@ -1,5 +1,6 @@
 //! Changes to objects: what comes in, what of it may be changed, and what is stored.
 
+use axum::http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -7,12 +8,10 @@ use crate::api::Api;
 use crate::managed::{self, Writer};
 use crate::patch::patched;
 use crate::refusal::{FieldError, Refusal};
-use crate::request::{Ask, Request, Subresource, Verb};
+use crate::request::{APPLY, Ask, Request, Subresource, Verb};
 use crate::resources::Resource;
 use crate::store::Key;
-use crate::{builtin, events, object, scale};
-
-const APPLY: &str = "application/apply-patch+yaml";
+use crate::{body, builtin, events, object, scale, workload};
 
 /// Members of metadata that only the server writes.
 const FIXED: [&str; 7] = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
@@ -20,7 +19,9 @@ const FIXED: [&str; 7] = ["name", "namespace", "uid", "creationTimestamp", "dele
 impl Api {
     /// Creates an object from the body, and answers it.
     pub(crate) fn create(&mut self, ask: &Ask, request: &Request, now: Timestamp) -> Result<Value, Refusal> {
-        let mut object = events::stored(ask.resource, &request.json()?);
+        let given = request.json()?;
+        body::fits(ask, request, &given)?;
+        let mut object = events::stored(ask.resource, &given);
         if !object::text(&object, "/metadata/resourceVersion").is_empty() {
             return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
         }
@@ -40,7 +41,7 @@ impl Api {
         let resource = ask.resource.stored_as();
         let name = object::name(&object).to_owned();
         if name.is_empty() {
-            return Err(Refusal::bad_request("name or generateName is required"));
+            return Err(Refusal::nameless(resource));
         }
         let namespace = self.namespace_of(ask, &object)?;
         let key = Key::new(resource, &namespace, &name);
@@ -87,7 +88,9 @@ impl Api {
         let Some(live) = self.store.get(&key).cloned() else {
             let creates = applies && ask.subresource.is_none();
             return if creates {
-                let config = own_part(ask, &request.json()?);
+                let given = request.json()?;
+                body::fits(ask, request, &given)?;
+                let config = own_part(ask, &given);
                 let object = managed::applied(None, &config, &writer, false)?;
                 Ok((201, self.make(ask, request, object, &writer)?))
             } else {
@@ -102,6 +105,7 @@ impl Api {
                 if request.param("fieldManager").is_none() {
                     return Err(Refusal::no_manager());
                 }
+                body::fits(ask, request, &body)?;
                 if ask.subresource == Some(Subresource::Scale) {
                     scale::onto(&live, &body)?;
                 }
@@ -110,13 +114,14 @@ impl Api {
             (Verb::Update, _) => body.clone(),
             _ => patched(&before, &body, &request.content_type, resource.custom)?,
         };
-        identity_kept(ask, &live, &after)?;
+        body::fits(ask, request, &after)?;
+        identity_kept(ask, &live, &after, applies)?;
         let mut new = match (applies, ask.subresource) {
             (true, _) => managed::applied(Some(&live), &own_part(ask, &body), &writer, request.flag("force"))?,
             (false, Some(Subresource::Scale)) => scale::onto(&live, &after)?,
             (false, _) => events::stored(resource, &after),
         };
-        let managed_fields = new["metadata"]["managedFields"].take();
+        let managed_fields = object::child(&mut new, "metadata").remove("managedFields").unwrap_or_default();
         self.complete(resource.stored_as(), &mut new, request)?;
         new = restricted(ask, &live, new);
         if applies {
@@ -176,16 +181,15 @@ impl Api {
     }
 
     fn complete(&self, resource: &Resource, object: &mut Value, request: &Request) -> Result<(), Refusal> {
-        let handled = |why: String| {
-            let (kind, version) = (&resource.kind, &resource.version);
-            Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-        };
+        let handled = |why: String| Refusal::unlike(&resource.kind, &resource.version, &why);
         let unknown = if resource.custom {
             object::map(object).insert("apiVersion".into(), resource.api_version().into());
             object::map(object).insert("kind".into(), resource.kind.clone().into());
             self.rules.complete(object)
         } else {
-            builtin::complete(resource, object).map_err(handled)?
+            let patches = request.method == Method::PATCH && request.content_type != APPLY;
+            let given = object.clone();
+            builtin::complete(resource, object).map_err(|why| if patches { Refusal::unfit_result(&given, &why) } else { handled(why) })?
         };
         if request.param("fieldValidation") == Some("Strict") && !unknown.is_empty() {
             let unknown: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
@@ -199,7 +203,11 @@ impl Api {
     }
 
     fn judge(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Result<(), Refusal> {
-        if resource.custom { self.rules.judge(resource, object, old) } else { Ok(()) }
+        match resource.custom {
+            true => self.rules.judge(resource, object, old),
+            false if workload::is_one(resource) => workload::judge(resource, object, old),
+            false => Ok(()),
+        }
     }
 }
 
@@ -244,9 +252,13 @@ fn own_part(ask: &Ask, config: &Value) -> Value {
 }
 
 /// The change is one of the object that it is sent to, at the version that it names.
-fn identity_kept(ask: &Ask, live: &Value, after: &Value) -> Result<(), Refusal> {
+fn identity_kept(ask: &Ask, live: &Value, after: &Value, applies: bool) -> Result<(), Refusal> {
     let name = object::name(live);
     let given = object::name(after);
+    if given.is_empty() && !applies {
+        let why = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        return Err(Refusal::bad_request(why));
+    }
     if !given.is_empty() && given != name {
         let why = format!("the name of the object ({given}) does not match the name on the URL ({name})");
         return Err(Refusal::bad_request(why));
@@ -270,7 +282,7 @@ fn identity_kept(ask: &Ask, live: &Value, after: &Value) -> Result<(), Refusal> 
 /// The new object with what the address is not about as it was.
 fn restricted(ask: &Ask, live: &Value, mut new: Value) -> Value {
     if ask.subresource == Some(Subresource::Status) {
-        let status = new["status"].take();
+        let status = object::map(&mut new).remove("status").unwrap_or_default();
         new = live.clone();
         match status {
             Value::Null => drop(object::map(&mut new).remove("status")),

@@ -5,10 +5,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use axum::http::{Request, header::CONTENT_TYPE};
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
 use llmscaler_operator::lease::{Election, LEASE_DURATION};
@@ -34,6 +36,14 @@ fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
         kube::Error::Api(status) => status.code,
         error => panic!("{error}"),
     }
+}
+
+/// Sends a body as it is to a path, and answers the status code and what is answered.
+async fn send(client: &Client, method: &str, path: &str, content: &str, body: &Value) -> (u16, Value) {
+    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content);
+    let response = client.send(request.body(Body::from(body.to_string().into_bytes())).unwrap()).await.unwrap();
+    let code = response.status().as_u16();
+    (code, serde_json::from_slice(&response.into_body().collect_bytes().await.unwrap()).unwrap())
 }
 
 /// The scale as the operator applies it.
@@ -100,6 +110,73 @@ async fn a_size_is_applied_to_the_version_that_was_seen() {
     // The same again changes nothing.
     api.patch_scale("fleet", &ours.force(), &size(3, None)).await.unwrap();
     assert_eq!(api.get("fleet").await.unwrap().resource_version(), now.resource_version());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_leave_no_object_is_refused_and_changes_nothing() {
+    const JSON_PATCH: &str = "application/json-patch+json";
+    let (sandbox, api) = deployed(2).await;
+    let (client, before) = (sandbox.client(), api.get("fleet").await.unwrap());
+    let merge = "application/merge-patch+json";
+    let ends = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+    for part in ["", "/status", "/scale"] {
+        let path = format!("/apis/apps/v1/namespaces/default/deployments/fleet{part}");
+        let metadata = [json!([]), json!(null), json!({"labels": []}), json!({"labels": {"a": 1}}), json!({"finalizers": 5})];
+        let metadata = metadata.map(|metadata| json!({"metadata": metadata}));
+        for body in [json!([]), json!("x"), json!(5), json!(null)].iter().chain(&metadata) {
+            for (method, content) in [("PATCH", merge), ("PATCH", "application/strategic-merge-patch+json"), ("PUT", "application/json")] {
+                let (code, answer) = send(&client, method, &path, content, body).await;
+                assert!(matches!(code, 400 | 422) && answer["kind"] == "Status", "{method} {body} to {path}: {answer}");
+            }
+        }
+        for patch in
+            [ends("", json!([])), ends("", json!("x")), ends("/metadata", json!(5)), json!([{"op": "remove", "path": "/metadata"}])]
+        {
+            let (code, answer) = send(&client, "PATCH", &path, JSON_PATCH, &patch).await;
+            assert!(matches!(code, 400 | 422), "{patch} to {path}: {answer}");
+        }
+        let (code, answer) = send(&client, "PATCH", &format!("{path}?fieldManager=a"), "application/apply-patch+yaml", &json!([])).await;
+        assert_eq!(code, 400, "{answer}");
+    }
+    for body in [json!([]), json!({"metadata": 5})] {
+        let (code, answer) = send(&client, "POST", "/apis/apps/v1/namespaces/default/deployments", "application/json", &body).await;
+        assert_eq!(code, 400, "{answer}");
+    }
+    assert_eq!(api.get("fleet").await.unwrap(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_cannot_be_is_refused_by_its_fields() {
+    let (_sandbox, api) = deployed(2).await;
+    let before = api.get("fleet").await.unwrap();
+    for (spec, field) in [
+        (json!({"template": null}), "spec.template.spec.containers"),
+        (json!({"template": {"spec": {"containers": []}}}), "spec.template.spec.containers"),
+        (json!({"replicas": -1}), "spec.replicas"),
+        (json!({"selector": {"matchLabels": {"more": "b"}}}), "spec.selector"),
+        (json!({"selector": null}), "spec.selector"),
+        (json!({"template": {"metadata": {"labels": {"app": "b"}}}}), "spec.template.metadata.labels"),
+    ] {
+        let refused = api.patch("fleet", &PatchParams::default(), &Patch::Merge(&json!({"spec": spec}))).await;
+        let Err(kube::Error::Api(status)) = refused else { panic!("{spec} is taken") };
+        let fields: Vec<String> = status.details.as_ref().unwrap().causes.iter().map(|cause| cause.field.clone()).collect();
+        assert!(status.code == 422 && fields.iter().any(|found| found == field), "{spec}: {status:?}");
+    }
+    assert_eq!(api.get("fleet").await.unwrap(), before);
+    // What it has already may be sent again, and the rest be changed.
+    api.replace("fleet", &PostParams::default(), &fleet(5)).await.unwrap();
+    assert_eq!(api.get("fleet").await.unwrap().spec.unwrap().replicas, Some(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_definition_of_a_kind_that_is_served_stays() {
+    let client = Sandbox::new().unwrap().client();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for path in [path.to_owned(), format!("{path}/llmscalers.autoscaling.modelsphere.dev")] {
+        let (code, answer) = send(&client, "DELETE", &path, "application/json", &json!({})).await;
+        assert_eq!((code, answer["message"].as_str().unwrap().contains("cannot be deleted")), (403, true), "{answer}");
+    }
+    assert_eq!(send(&client, "GET", path, "application/json", &json!({})).await.1["items"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
