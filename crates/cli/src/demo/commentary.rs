@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use llmscaler_api::{LLMScalerStatus, MetricState};
 use tokio::time::Instant;
 
@@ -92,10 +93,12 @@ impl Commentary {
             }
             _ => {}
         }
-        let waits = waits_for(status);
-        if waits.is_some() && waits != told.waits {
-            news.push(line(now.own, name, &format!("{size} waits"), why));
-            told.waits = waits;
+        if let Some(able) = waits_for(status)
+            && told.waits.as_ref() != Some(&able.reason)
+        {
+            // A decision may be one of long ago, when its target was still there.
+            news.push(line(now.own, name, &format!("{size} waits"), &able.message));
+            told.waits = Some(able.reason.clone());
         }
         // How it got to its size comes before what is told of it at that size.
         let change = if news.is_empty() { told.due(name, now.real) } else { told.change(name, now.real) };
@@ -160,10 +163,10 @@ impl Told {
     }
 }
 
-/// The reason why a write is kept back, other than that pods start or go, which they do after every change.
-fn waits_for(status: &LLMScalerStatus) -> Option<String> {
+/// What says why a write is kept back, other than that pods start or go, which they do after every change.
+fn waits_for(status: &LLMScalerStatus) -> Option<&Condition> {
     let able = status.conditions.iter().find(|condition| condition.type_ == "AbleToScale" && condition.status == "False")?;
-    (!matches!(able.reason.as_str(), "NotSettled" | "")).then(|| able.reason.clone())
+    (!matches!(able.reason.as_str(), "NotSettled" | "")).then_some(able)
 }
 
 fn line(at: Timestamp, name: &str, what: &str, why: &str) -> Line {
@@ -275,7 +278,7 @@ mod tests {
             let mut status = written(replicas, "because of the load", wrote);
             let since = "2026-01-01T00:00:00Z";
             status.metrics = serde_json::from_value(json!([{"name": "kv", "state": state}])).unwrap();
-            let condition = json!({"type": "AbleToScale", "status": "False", "reason": able, "message": "", "lastTransitionTime": since});
+            let condition = json!({"type": "AbleToScale", "status": "False", "reason": able, "message": "a rollout is going on", "lastTransitionTime": since});
             status.conditions = serde_json::from_value(json!([condition])).unwrap();
             status
         };
@@ -283,7 +286,7 @@ mod tests {
             commentary.hear("band", &with(replicas, at(seconds), "Value", ""), at(seconds));
         }
         let waits = told(&commentary.hear("band", &with(6, at(1.5), "Value", "RolloutInProgress"), at(2.0)));
-        assert_eq!(waits, ["09:00:30  band       4 -> 6    because of the load", "09:00:40  band       6 waits   because of the load"]);
+        assert_eq!(waits, ["09:00:30  band       4 -> 6    because of the load", "09:00:40  band       6 waits   a rollout is going on"]);
         commentary.hear("band", &with(5, at(2.5), "Unknown", ""), at(2.5));
         let silence = told(&commentary.overdue(at(6.5).real));
         assert_eq!(
@@ -299,15 +302,22 @@ mod tests {
         let (mut commentary, now) = (Commentary::default(), after(Instant::now(), 0.0));
         let mut hear = |replicas: i32, reason: &str| {
             let since = "2026-01-01T00:00:00Z";
-            let condition = json!({"type": "AbleToScale", "status": "False", "reason": reason, "message": "", "lastTransitionTime": since});
+            let message = if reason.is_empty() { String::new() } else { format!("it is {reason}") };
+            let condition =
+                json!({"type": "AbleToScale", "status": "False", "reason": reason, "message": message, "lastTransitionTime": since});
             let scaled = format!("2026-01-01T00:00:0{replicas}Z");
             told(&commentary.hear("band", &status(replicas, json!({"conditions": [condition], "lastScaleTime": scaled})), now))
         };
         assert!(hear(4, "NotSettled").is_empty());
-        assert_eq!(hear(4, "RolloutInProgress"), ["09:00:00  band       4 waits   because of the load"]);
+        assert_eq!(hear(4, "RolloutInProgress"), ["09:00:00  band       4 waits   it is RolloutInProgress"]);
         assert!(hear(4, "RolloutInProgress").is_empty() && hear(4, "NotSettled").is_empty() && hear(4, "RolloutInProgress").is_empty());
         assert_eq!(hear(5, ""), ["00:00:05  band       4 -> 5    because of the load"]);
-        assert_eq!(hear(5, "RolloutInProgress"), ["09:00:00  band       5 waits   because of the load"]);
+        assert_eq!(hear(5, "RolloutInProgress"), ["09:00:00  band       5 waits   it is RolloutInProgress"]);
+        assert_eq!(
+            hear(5, "FailedGetScale"),
+            ["09:00:00  band       5 waits   it is FailedGetScale"],
+            "not for the reason of the last decision"
+        );
     }
 
     #[test]
