@@ -84,16 +84,25 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # The Dockerfile's build arguments, such as BUILD_ARGS="--build-arg RUST_IMAGE=MIRROR/rust:1.95.0-bookworm".
 BUILD_ARGS ?=
 
+.PHONY: check-img
+# By the environment, as an IMG with quotes would end those around it in a command.
+check-img: export IMG := $(IMG)
+check-img:
+	@LC_ALL=C; case "$$IMG" in \
+	  '' | [!A-Za-z0-9]* | *[!A-Za-z0-9._/:@-]*) \
+	    echo "IMG is '$$IMG', which is no image; write IMG=REGISTRY/NAME:TAG" >&2; exit 2 ;; \
+	esac
+
 .PHONY: docker-build
-docker-build: ## Build the image for this machine, as IMG=REGISTRY/NAME:TAG
+docker-build: check-img ## Build the image for this machine, as IMG=REGISTRY/NAME:TAG
 	$(CONTAINER_TOOL) build $(BUILD_ARGS) --tag $(IMG) .
 
 .PHONY: docker-push
-docker-push: ## Push the image, IMG=REGISTRY/NAME:TAG
+docker-push: check-img ## Push the image, IMG=REGISTRY/NAME:TAG
 	$(CONTAINER_TOOL) push $(IMG)
 
 .PHONY: docker-buildx
-docker-buildx: ## Build the image for every one of PLATFORMS and push it, IMG=REGISTRY/NAME:TAG
+docker-buildx: check-img ## Build the image for every one of PLATFORMS and push it, IMG=REGISTRY/NAME:TAG
 	$(CONTAINER_TOOL) buildx build $(BUILD_ARGS) --platform $(PLATFORMS) --push --tag $(IMG) .
 
 .PHONY: check-image
@@ -118,15 +127,15 @@ uninstall: ## Remove LLMScaler, and with it every scaler
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: deploy
-deploy: ## Install or upgrade LLMScaler and the operator, from IMG=REGISTRY/NAME:TAG
-	$(INSTALLER) | $(KUBECTL) apply --server-side -f -
+deploy: check-img ## Install or upgrade LLMScaler and the operator, from IMG=REGISTRY/NAME:TAG
+	manifest=$$($(INSTALLER)) && printf '%s\n' "$$manifest" | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
 undeploy: ## Remove the operator and its namespace, and keep LLMScaler with every scaler
 	$(KUBECTL) delete --ignore-not-found -f dist/install.yaml -l app.kubernetes.io/name=llmscaleoperator
 
 .PHONY: build-installer
-build-installer: manifests ## Write dist/install.yaml anew, with IMG=REGISTRY/NAME:TAG
+build-installer: check-img manifests ## Write dist/install.yaml anew, with IMG=REGISTRY/NAME:TAG
 	$(INSTALLER) >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
 
 .PHONY: helm-lint

@@ -30,7 +30,7 @@ for argument in "$@"; do
     --force) force=yes ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *)
-      if ! awk -v name="$argument" '$1 == name || $3 == name { found = 1 } END { exit !found }' <<<"$binaries"; then
+      if ! awk -v name="$argument" 'NF && ($1 == name || $3 == name) { found = 1 } END { exit !found }' <<<"$binaries"; then
         echo "build.sh: nothing is named '$argument'; there are:$(awk 'NF { if (!seen[$1]++) printf " %s", $1; printf " %s", $3 }' <<<"$binaries")" >&2
         exit 2
       fi
