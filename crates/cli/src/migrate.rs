@@ -27,6 +27,7 @@ use self::keda::authentication::Authentication;
 use self::ledger::{Ledger, Node};
 use self::outcome::{Made, Outcome};
 use crate::cluster::{ClusterArguments, block_on};
+use crate::dns;
 use crate::failure::Failure;
 use crate::prose::columns;
 
@@ -120,7 +121,7 @@ pub fn run(arguments: &MigrateArguments, out: &mut impl Write) -> Result<(), Fai
 /// What becomes of each object, and what was passed over.
 fn migrate(input: Input, arguments: &MigrateArguments) -> Result<(Vec<Outcome>, Vec<String>), Invalid> {
     let (credentials, scalers): (Vec<_>, Vec<_>) = input.objects.into_iter().partition(|(kind, _)| *kind == Kind::TriggerAuthentication);
-    let known = credentials.into_iter().map(|(_, value)| Authentication::new(value)).collect::<Result<Vec<_>, _>>()?;
+    let known = credentials.into_iter().map(|(_, value)| authentication(value)).collect::<Result<Vec<_>, _>>()?;
     let mut outcomes = vec![];
     for (kind, value) in &scalers {
         outcomes.push(one(*kind, value, arguments, &known).map_err(|invalid| placed(value, invalid))?);
@@ -129,6 +130,10 @@ fn migrate(input: Input, arguments: &MigrateArguments) -> Result<(Vec<Outcome>, 
     let mut notes = input.notes;
     notes.extend(name::tell_apart(&mut outcomes));
     Ok((outcomes, notes))
+}
+
+fn authentication(value: Value) -> Result<Authentication, Invalid> {
+    Authentication::new(value.clone()).map_err(|invalid| placed(&value, invalid))
 }
 
 fn one(kind: Kind, value: &Value, arguments: &MigrateArguments, known: &[Authentication]) -> Result<Outcome, Invalid> {
@@ -149,7 +154,11 @@ fn one(kind: Kind, value: &Value, arguments: &MigrateArguments, known: &[Authent
 /// A fault with the object that it is in.
 fn placed(object: &Value, invalid: Invalid) -> Invalid {
     let kind = object["kind"].as_str().unwrap_or_default();
-    let name = object["metadata"]["name"].as_str().map_or_else(String::new, |name| format!(" {name}"));
+    let name = match object["metadata"]["name"].as_str() {
+        None => String::new(),
+        Some(name) if dns::subdomain(name).is_ok() => format!(" {name}"),
+        Some(name) => format!(" {name:?}"),
+    };
     Invalid { field: format!("{kind}{name}: {}", invalid.field), message: invalid.message }
 }
 

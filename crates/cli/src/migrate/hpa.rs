@@ -79,6 +79,9 @@ fn metric(node: &Node<'_>, index: usize, namespace: Option<&str>) -> Result<Opti
     };
     let metric = source.need("metric")?;
     let name = metric.need("name")?;
+    if name.text()?.is_empty() {
+        return Err(name.invalid("must not be empty"));
+    }
     if OF_WVA.contains(&name.text()?.as_str()) {
         node.lost("it carries out what WVA decides: migrate the VariantAutoscaling, and delete both");
         return Ok(None);
@@ -86,15 +89,24 @@ fn metric(node: &Node<'_>, index: usize, namespace: Option<&str>) -> Result<Opti
     let to = format!("metrics[{index}]");
     kind.left("a metric is what its query says");
     name.carried(format!("{to}.query"));
-    let mut matchers = vec![];
+    let mut matchers: Vec<Matcher> = vec![];
     if let Some(object) = object {
         let (kind, object_name) = (object.need("kind")?, object.need("name")?);
-        matchers.extend(namespace.map(|namespace| format!("namespace={}", quoted(namespace))));
-        matchers.push(format!("{}={}", kind.text()?.to_lowercase(), quoted(&object_name.text()?)));
+        matchers.extend(namespace.map(|namespace| ("namespace".to_owned(), format!("={}", quoted(namespace)))));
+        matchers.push((kind.text()?.to_lowercase(), format!("={}", quoted(&object_name.text()?))));
         [&kind, &object_name].iter().for_each(|field| field.carried(format!("{to}.query")));
         object.get("apiVersion").iter().for_each(|version| version.left("an adapter's labels name the kind alone"));
     }
     matchers.extend(metric.get("selector").map(|selector| selected(&selector, &to)).transpose()?.unwrap_or_default());
+    if let Some((label, _)) = matchers.iter().find(|(label, _)| !is_label(label)) {
+        // Without the matcher the query would be about more than the metric is.
+        node.lost(format!(
+            "no series of Prometheus 2 has a label {label:?}, and what the adapter makes of it is in its rules: write the query, with the \
+             label as the series have it, such as {}",
+            label.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+        ));
+        return Ok(None);
+    }
     let (metric_type, target) = aim(&source.need("target")?, &to)?;
     Ok(Some(Metric {
         name: Some(name.text()?),
@@ -108,12 +120,20 @@ fn metric(node: &Node<'_>, index: usize, namespace: Option<&str>) -> Result<Opti
     }))
 }
 
+/// A label, and what its value must be, as PromQL.
+type Matcher = (String, String);
+
+/// Whether every Prometheus takes this for a label where it stands unquoted.
+fn is_label(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// The sum of all series, as the HPA makes it.
-fn query(name: &str, matchers: &[String]) -> String {
+fn query(name: &str, matchers: &[Matcher]) -> String {
     let plain =
         name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':')) && !name.starts_with(|c: char| c.is_ascii_digit());
-    let named = (!plain).then(|| format!("__name__={}", quoted(name)));
-    let matchers: Vec<&str> = named.iter().chain(matchers).map(String::as_str).collect();
+    let named = (!plain).then(|| ("__name__".to_owned(), format!("={}", quoted(name))));
+    let matchers: Vec<String> = named.iter().chain(matchers).map(|(label, value)| format!("{label}{value}")).collect();
     let braces = if matchers.is_empty() { String::new() } else { format!("{{{}}}", matchers.join(",")) };
     format!("sum({}{braces})", if plain { name } else { "" })
 }
@@ -123,11 +143,11 @@ fn quoted(text: &str) -> String {
 }
 
 /// The matchers of a label selector.
-fn selected(selector: &Node<'_>, to: &str) -> Result<Vec<String>, Invalid> {
+fn selected(selector: &Node<'_>, to: &str) -> Result<Vec<Matcher>, Invalid> {
     let mut matchers = vec![];
     for (label, value) in selector.get("matchLabels").map(|labels| labels.members()).unwrap_or_default() {
         value.carried(format!("{to}.query"));
-        matchers.push(format!("{label}={}", quoted(&value.text()?)));
+        matchers.push((label.to_owned(), format!("={}", quoted(&value.text()?))));
     }
     for expression in selector.get("matchExpressions").map(|list| list.items()).unwrap_or_default() {
         let (key, operator) = (expression.need("key")?, expression.need("operator")?);
@@ -140,7 +160,7 @@ fn selected(selector: &Node<'_>, to: &str) -> Result<Vec<String>, Invalid> {
             "DoesNotExist" => "=\"\"".to_owned(),
             _ => return Err(operator.invalid("must be In, NotIn, Exists or DoesNotExist")),
         };
-        matchers.push(format!("{}{matcher}", key.text()?));
+        matchers.push((key.text()?, matcher));
         [key, operator].iter().chain(&values).for_each(|field| field.carried(format!("{to}.query")));
     }
     Ok(matchers)
@@ -196,7 +216,41 @@ fn quantity(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use llmscaler_signals::lint::{Finding, lint};
+    use serde_json::json;
+
     use super::*;
+    use crate::migrate::ledger::{Fate, Ledger};
+
+    /// What becomes of an external metric with this selector: its query, and whether it is lost.
+    fn selecting(selector: &Value) -> (Option<String>, bool) {
+        let node = json!({"type": "External", "external": {
+            "metric": {"name": "queue", "selector": selector}, "target": {"type": "Value", "value": "5"}}});
+        let ledger = Ledger::default();
+        let made = metric(&Node::root(&node, &ledger), 0, None).unwrap();
+        let lost = ledger.close(&node).iter().any(|entry| matches!(&entry.fate, Fate::Lost(why) if why.contains("write the query")));
+        (made.and_then(|metric| metric.query), lost)
+    }
+
+    #[test]
+    fn a_query_is_made_only_of_labels_that_every_prometheus_has() {
+        for name in ["pool", "_pool", "model_name", "a1"] {
+            for selector in [
+                json!({"matchLabels": {name: "a.b\"\\\n{}é"}}),
+                json!({"matchExpressions": [{"key": name, "operator": "In", "values": ["a.b|c", "d\"\\"]}]}),
+                json!({"matchExpressions": [{"key": name, "operator": "Exists"}]}),
+            ] {
+                let (query, lost) = selecting(&selector);
+                let query = query.unwrap();
+                assert!(!lost && !lint(&query).iter().any(Finding::unreadable), "{query}");
+            }
+        }
+        for name in ["app.kubernetes.io/name", "pod-hash", "1a", "", "é", "a=\"\"}) or vector(1) #"] {
+            for selector in [json!({"matchLabels": {name: "v"}}), json!({"matchExpressions": [{"key": name, "operator": "Exists"}]})] {
+                assert_eq!(selecting(&selector), (None, true), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn quantities_are_numbers() {
@@ -213,8 +267,9 @@ mod tests {
     #[test]
     fn a_query_is_the_sum_of_the_series() {
         assert_eq!(query("queue", &[]), "sum(queue)");
-        assert_eq!(query("queue", &["a=\"b\"".to_owned()]), "sum(queue{a=\"b\"})");
-        assert_eq!(query("s0-queue", &["a=\"b\"".to_owned()]), "sum({__name__=\"s0-queue\",a=\"b\"})");
+        let matchers = [("a".to_owned(), "=\"b\"".to_owned())];
+        assert_eq!(query("queue", &matchers), "sum(queue{a=\"b\"})");
+        assert_eq!(query("s0-queue", &matchers), "sum({__name__=\"s0-queue\",a=\"b\"})");
         assert_eq!(literal("a.b-c/d|e"), "a\\.b-c/d\\|e");
     }
 }

@@ -11,8 +11,10 @@ use llmscaler_api::Invalid;
 use llmscaler_operator::diagnose::within;
 use serde_json::Value;
 
+use super::placed;
 use crate::cluster::Cluster;
 use crate::decide::{text, yaml_documents};
+use crate::dns;
 use crate::failure::Failure;
 
 /// What kind of object it is, as far as migration knows.
@@ -50,16 +52,23 @@ pub struct Input {
 }
 
 impl Input {
-    fn add(&mut self, object: Value) {
+    /// Takes the object in, or notes why it is passed over.
+    ///
+    /// # Errors
+    ///
+    /// It would be taken, and has a name that no object can have.
+    fn add(&mut self, object: Value) -> Result<(), Invalid> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("/apiVersion"), text("/kind"));
         if let (true, Some(items)) = (kind.ends_with("List"), object.get("items").and_then(Value::as_array)) {
-            items.clone().into_iter().for_each(|item| self.add(item));
-            return;
+            return items.clone().into_iter().try_for_each(|item| self.add(item));
         }
         let name = text("/metadata/name");
         let (group, number) = version.split_once('/').unwrap_or_default();
         let of_kind = KINDS.iter().find(|(_, known_group, _, known, _)| *known == kind && *known_group == group);
+        if of_kind.is_some() {
+            check_names(&object)?;
+        }
         let known = of_kind.filter(|(_, _, versions, ..)| versions.contains(&number));
         if let (None, Some((_, _, versions, _, plural))) = (known, of_kind) {
             // As kubectl asks for an object in a version; an HPA has a short name.
@@ -72,7 +81,7 @@ impl Input {
                  {name}{flag} -o yaml prints",
                 versions.join(" and ")
             ));
-            return;
+            return Ok(());
         }
         match (known, generator(&object)) {
             (Some((Kind::HorizontalPodAutoscaler, ..)), Some(owner)) => {
@@ -82,6 +91,7 @@ impl Input {
             (None, _) if kind.is_empty() => self.notes.push("a document without a kind is passed over".to_owned()),
             (None, _) => self.notes.push(format!("{kind} {name} of {version} is no autoscaler that can be migrated, so it is passed over")),
         }
+        Ok(())
     }
 
     /// Takes the objects that name no namespace for those of this one, as `kubectl -n` does.
@@ -105,6 +115,20 @@ impl Input {
     }
 }
 
+/// Whether name and namespace are such: they stand in commands and comments as they are.
+fn check_names(object: &Value) -> Result<(), Invalid> {
+    let checks: [(&str, fn(&str) -> Result<String, String>); 2] = [("name", dns::subdomain), ("namespace", dns::label_or_empty)];
+    for (field, check) in checks {
+        let checked = match &object["metadata"][field] {
+            Value::Null => continue,
+            Value::String(text) => check(text),
+            other => check(&other.to_string()),
+        };
+        checked.map_err(|message| placed(object, Invalid { field: format!("metadata.{field}"), message }))?;
+    }
+    Ok(())
+}
+
 /// The autoscaler that made an HPA.
 fn generator(object: &Value) -> Option<String> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
@@ -121,8 +145,9 @@ pub fn files(files: &[PathBuf]) -> Result<Input, Failure> {
     for file in files {
         let named = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
         let bytes = read(file).map_err(|cause| Failure::Unreadable { file: named.clone(), cause })?;
-        let documents = text(bytes).and_then(|text| yaml_documents(&text)).map_err(|invalid| Failure::Invalid { file: named, invalid })?;
-        documents.into_iter().filter(|document| !document.is_null()).for_each(|document| input.add(document));
+        let documents = text(bytes).and_then(|text| yaml_documents(&text));
+        let added = documents.and_then(|all| all.into_iter().filter(|document| !document.is_null()).try_for_each(|one| input.add(one)));
+        added.map_err(|invalid| Failure::Invalid { file: named, invalid })?;
     }
     Ok(input)
 }
@@ -164,7 +189,7 @@ pub async fn cluster(cluster: &Cluster) -> Result<Input, Failure> {
                     // The items of a list need not say what they are.
                     object["apiVersion"] = version.clone().into();
                     object["kind"] = kind.into();
-                    input.add(object);
+                    input.add(object).map_err(|invalid| Failure::Invalid { file: "the cluster".to_owned(), invalid })?;
                 }
             }
             Err(error) if error.is_absent() => input.notes.push(format!("the cluster has no kind {kind} of {version}")),
@@ -232,9 +257,32 @@ mod tests {
             ("keda.sh/v1", "ScaledObject", "kubectl get scaledobjects.v1alpha1.keda.sh web -n serving -o yaml"),
         ] {
             let mut input = Input::default();
-            input.add(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "serving"}}));
+            input.add(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "serving"}})).unwrap();
             let [note] = input.notes.as_slice() else { panic!("{input:?}") };
             assert!(note.starts_with(&format!("{kind} web of {version} is passed over")) && note.contains(command), "{note}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_object_can_have_are_refused_in_every_version_and_kind() {
+        for (version, kind, metadata, said) in [
+            ("keda.sh/v1alpha1", "ScaledObject", json!({"name": "x; rm -rf $HOME"}), r#"ScaledObject "x; rm -rf $HOME": metadata.name"#),
+            ("keda.sh/v1alpha1", "TriggerAuthentication", json!({"name": "a b"}), r#"TriggerAuthentication "a b": metadata.name"#),
+            ("autoscaling/v1", "HorizontalPodAutoscaler", json!({"name": "a\nb"}), r#"HorizontalPodAutoscaler "a\nb": metadata.name"#),
+            ("llmd.ai/v1alpha1", "VariantAutoscaling", json!({"name": "VLLM"}), r#"VariantAutoscaling "VLLM": metadata.name"#),
+            ("llmd.ai/v1alpha1", "VariantAutoscaling", json!({"name": -1}), "VariantAutoscaling: metadata.name"),
+            (
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                json!({"name": "a", "namespace": "b\n"}),
+                "HorizontalPodAutoscaler a: metadata.namespace",
+            ),
+        ] {
+            let item = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+            let mut input = Input::default();
+            let refusal = input.add(json!({"kind": "List", "items": [item]})).unwrap_err();
+            assert_eq!((refusal.field.as_str(), refusal.message.contains("characters of a-z, 0-9")), (said, true), "{refusal}");
+            assert!(input.objects.is_empty() && input.notes.is_empty(), "{input:?}");
         }
     }
 
@@ -244,7 +292,7 @@ mod tests {
         let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a"}});
         let job = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob", "metadata": {"name": "b"}});
         let old = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "c"}});
-        input.add(json!({"apiVersion": "v1", "kind": "List", "items": [scaled, {"kind": "ServiceList", "items": [job]}, old]}));
+        input.add(json!({"apiVersion": "v1", "kind": "List", "items": [scaled, {"kind": "ServiceList", "items": [job]}, old]})).unwrap();
         assert_eq!(input.objects.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [Kind::ScaledObject]);
         assert!(
             input.notes[0].starts_with("ScaledJob b of keda.sh/v1alpha1")

@@ -13,6 +13,7 @@ use super::behavior::behavior;
 use super::draft::{SYNC_PERIOD, Spec};
 use super::ledger::Node;
 use super::outcome::{Made, annotations, target};
+use crate::dns;
 
 /// The polling interval of KEDA.
 const POLLING: i32 = 30;
@@ -33,7 +34,7 @@ pub fn scaled_object(root: &Node<'_>, namespace: Option<&str>, known: &[Authenti
     let generated = match hpa.as_ref().and_then(|hpa| hpa.get("name")) {
         Some(name) => {
             name.left("there is no generated HPA");
-            name.text()?
+            dns::subdomain(&name.text()?).map_err(|why| name.invalid(&why))?
         }
         None => format!("keda-hpa-{}", root.need("metadata")?.need("name")?.text()?),
     };

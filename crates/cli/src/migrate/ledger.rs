@@ -161,7 +161,7 @@ impl<'a> Node<'a> {
     /// A whole number of the API's size.
     pub fn int(&self) -> Result<i32, Invalid> {
         let number = self.value.as_i64().and_then(|number| i32::try_from(number).ok());
-        number.ok_or_else(|| self.invalid("must be a whole number"))
+        number.ok_or_else(|| self.invalid(&format!("must be a whole number of at most {}", i32::MAX)))
     }
 
     /// A number of replicas, at least `least`.

@@ -128,7 +128,8 @@ pub fn origin(root: &Node<'_>) -> Result<Origin, Invalid> {
     let metadata = root.need("metadata")?;
     let name = metadata.need("name")?;
     name.carried("metadata.name");
-    let namespace = metadata.get("namespace");
+    let (empty, namespace): (Vec<_>, Vec<_>) = metadata.get("namespace").into_iter().partition(|namespace| namespace.value() == "");
+    empty.iter().for_each(|namespace| namespace.left("it is empty"));
     namespace.iter().for_each(|namespace| namespace.carried("metadata.namespace"));
     for field in BOOKKEEPING.iter().filter_map(|field| metadata.get(field)) {
         field.left("it belongs to the old object");
@@ -142,7 +143,7 @@ pub fn origin(root: &Node<'_>) -> Result<Origin, Invalid> {
     Ok(Origin {
         api_version: version.text()?,
         kind: kind.text()?,
-        namespace: namespace.map(|namespace| namespace.text()).transpose()?,
+        namespace: namespace.first().map(Node::text).transpose()?,
         name: name.text()?,
     })
 }

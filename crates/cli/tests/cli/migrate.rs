@@ -422,6 +422,31 @@ fn faults_are_told_with_their_place() {
             "ScaledObject chat: spec.minReplicaCount: must be a whole number",
         ),
         (
+            &changed("dual.yaml", &[("/spec/maxReplicaCount", json!(3_000_000_000_u32))]),
+            2,
+            "spec.maxReplicaCount: must be a whole number of at most 2147483647",
+        ),
+        (
+            &changed("dual.yaml", &[("/metadata/name", json!("x; rm -rf $HOME"))]),
+            2,
+            "ScaledObject \"x; rm -rf $HOME\": metadata.name: a name has 1 to 253 characters",
+        ),
+        (
+            &changed("dual.yaml", &[("/metadata/name", json!("a\nkind: Secret"))]),
+            2,
+            "ScaledObject \"a\\nkind: Secret\": metadata.name: a name has 1 to 253 characters",
+        ),
+        (
+            &changed("dual.yaml", &[("/metadata/namespace", json!("a.b"))]),
+            2,
+            "ScaledObject chat: metadata.namespace: a name here has 1 to 63 characters",
+        ),
+        (
+            &changed("dual.yaml", &[("/spec/advanced/horizontalPodAutoscalerConfig/name", json!("`id`"))]),
+            2,
+            "ScaledObject chat: spec.advanced.horizontalPodAutoscalerConfig.name: a name has 1 to 253 characters",
+        ),
+        (
             "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}",
             2,
             "Note: HorizontalPodAutoscaler a of autoscaling/v1 is passed over",
