@@ -1,6 +1,8 @@
 //! Which cluster a command looks at: the flags of kubectl, and the connection.
 
 use std::error::Error;
+use std::io;
+use std::iter::successors;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -143,15 +145,45 @@ async fn check_api(client: &Client, address: &str) -> Result<(), Failure> {
         Ok(version) if version.git_version.is_empty() => Err(other("answers with something else")),
         Ok(_) => Ok(()),
         Err(CallError::Api(kube::Error::Api(status))) if matches!(status.code, 401 | 403 | 429 | 500..) => Ok(()),
+        Err(CallError::Api(kube::Error::Api(status))) if status.message.contains("HTTP request to an HTTPS server") => {
+            Err(Failure::Cluster(format!("{address} speaks HTTPS only; write https:// for the server in the kubeconfig")))
+        }
+        // An error in a form that is not that of Kubernetes has no code, whatever it has besides.
+        Err(CallError::Api(kube::Error::Api(status))) if status.code == 0 => Err(other("answers with an error in a form of its own")),
         Err(CallError::Api(kube::Error::Api(status))) => Err(other(&format!("answers with {}", status.code))),
         Err(CallError::Api(kube::Error::SerdeError(_) | kube::Error::FromUtf8(_))) => Err(other("answers with something else")),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Failure::Cluster(unreached(address, &error))),
     }
+}
+
+/// Why no answer came from this address.
+fn unreached(address: &str, error: &CallError) -> String {
+    let causes = || successors(Some(error as &(dyn Error + 'static)), |&error| cause(error));
+    if causes().filter_map(<dyn Error>::downcast_ref).any(|error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        return format!(
+            "nothing listens at {address}: the connection was refused; check the server in the kubeconfig, and whether it runs"
+        );
+    }
+    let in_clear = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+    if causes().any(|error| error.downcast_ref() == Some(&in_clear)) {
+        return format!("{address} speaks plain HTTP, and not TLS; check the scheme and the port of the server in the kubeconfig");
+    }
+    format!("{address} could not be asked: {error}; check the server and the user in the kubeconfig")
+}
+
+/// What caused an error. An I/O error skips what it is made of when it is asked for its source.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let within = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    within.map(|inner| inner as &(dyn Error + 'static)).or_else(|| error.source())
 }
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
-        Self::Cluster(format!("the API server could not be asked: {error}; check the kubeconfig and what you may do there"))
+        let check = match error {
+            CallError::Api(kube::Error::Api(_)) => "the kubeconfig and what you may do there",
+            _ => "whether it still runs and can be reached",
+        };
+        Self::Cluster(format!("the API server could not be asked: {error}; check {check}"))
     }
 }
 
@@ -182,6 +214,7 @@ mod tests {
             (503, "try later", None),
             (404, "404 page not found", Some("answers with 404")),
             (405, "", Some("answers with 405")),
+            (404, r#"{"detail":"Not Found"}"#, Some("answers with an error in a form of its own")),
             (200, "<html>It works!</html>", Some("answers with something else")),
             (200, "{}", Some("answers with something else")),
         ] {
@@ -196,6 +229,36 @@ mod tests {
                 .map(|said| format!("{address} is no Kubernetes API: asked for /version, it {said}; check the server in the kubeconfig"));
             assert_eq!(checked.err(), expected, "{code} {body}");
             server.abort();
+        }
+    }
+
+    /// What is said of an address at which there is no Kubernetes API.
+    async fn refusal(address: &str) -> String {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut config = Config::new(address.parse().unwrap());
+        config.default_retry = false;
+        config.accept_invalid_certs = true;
+        check_api(&Client::try_from(config).unwrap(), address).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn where_nothing_answers_the_address_is_told_and_nothing_of_rights() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let clear = Router::new().fallback(async || (StatusCode::BAD_REQUEST, "Client sent an HTTP request to an HTTPS server.\n"));
+        let server = tokio::spawn(async move { axum::serve(listener, clear).await });
+        let secure = refusal(&format!("http://127.0.0.1:{port}/")).await;
+        assert!(secure.starts_with(&format!("http://127.0.0.1:{port}/ speaks HTTPS only; write https://")), "{secure}");
+        let clear = refusal(&format!("https://127.0.0.1:{port}/")).await;
+        assert!(clear.starts_with(&format!("https://127.0.0.1:{port}/ speaks plain HTTP, and not TLS")), "{clear}");
+        server.abort();
+        let _ = server.await;
+        let gone = refusal(&format!("http://127.0.0.1:{port}/")).await;
+        assert!(gone.starts_with(&format!("nothing listens at http://127.0.0.1:{port}/: the connection was refused")), "{gone}");
+        let unknown = refusal("http://llmscaler.invalid/").await;
+        assert!(unknown.starts_with("http://llmscaler.invalid/ could not be asked: "), "{unknown}");
+        for told in [secure, clear, gone, unknown] {
+            assert!(told.contains("server") && !told.contains("you may do"), "{told}");
         }
     }
 
