@@ -143,7 +143,10 @@ mod tests {
         let why = unknown("no series");
         assert_eq!(of(&value(1.8), &why), value(0.6));
         assert_eq!(of(&why, &value(0.0625)), value(0.625));
-        assert_eq!(of(&value(1.65), &why), why, "at the upper mark it is still within the band");
+        // A promise of one second makes the share exact.
+        let latency = |reading| Some(Latency { reading, target: Target::new(1.0).unwrap() });
+        let up_at = Target::new(0.55).unwrap();
+        assert_eq!(saturation(latency(&value(0.55)), latency(&why), up_at), why, "at the upper mark it is still within the band");
         assert_eq!(of(&value(0.3), &why), why);
         assert_eq!(of(&why, &why), why);
         assert_eq!(of(&unknown("a"), &unknown("b")), unknown("a; b"));
