@@ -1,8 +1,9 @@
 //! `llmscaler operator`: the flags of the manager, in the names that the Go operator gave them.
 
+mod bind;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use self::bind::{Bind, each_apart};
 use crate::cluster::{check, inferred};
 use crate::dns;
 use crate::failure::Failure;
@@ -100,23 +102,6 @@ enum Encoder {
     Json,
 }
 
-/// An address to serve on, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bind(Option<SocketAddr>);
-
-impl Bind {
-    /// Go's form leaves the host out to mean every address.
-    fn parse(text: &str) -> Result<Self, String> {
-        if text == "0" {
-            return Ok(Self(None));
-        }
-        let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replace("localhost", "127.0.0.1") };
-        full.parse()
-            .map(|address| Self(Some(address)))
-            .map_err(|_| "write HOST:PORT or :PORT with a numeric host, or 0 for nowhere".to_owned())
-    }
-}
-
 /// The namespace to watch; empty is all of them.
 fn watched(text: &str) -> Result<String, String> {
     if text.contains(',') {
@@ -153,6 +138,13 @@ fn without_echoes(filter: &str) -> String {
 
 /// Runs until it is told to end.
 pub fn run_operator(arguments: &OperatorArguments) -> Result<(), Failure> {
+    each_apart(&[
+        ("--metrics-bind-address", arguments.metrics_bind_address),
+        ("--health-probe-bind-address", arguments.health_probe_bind_address),
+        ("--dashboard-bind-address", arguments.dashboard_bind_address),
+        ("--external-metrics-bind-address", arguments.external_metrics_bind_address),
+    ])
+    .map_err(Failure::Arguments)?;
     start_logging(arguments)?;
     // Once for the process, before the first connection. It fails only when there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -294,16 +286,6 @@ mod tests {
         for text in ["a/b", " ", "*"] {
             assert!(watched(text).unwrap_err().contains("1 to 63 characters"), "{text:?}");
         }
-    }
-
-    #[test]
-    fn addresses_as_go_writes_them() {
-        for (text, address) in
-            [(":8081", Some("0.0.0.0:8081")), ("0", None), ("127.0.0.1:1", Some("127.0.0.1:1")), ("[::1]:2", Some("[::1]:2"))]
-        {
-            assert_eq!(Bind::parse(text), Ok(Bind(address.map(|a| a.parse().unwrap()))), "{text}");
-        }
-        assert!(Bind::parse("8081").unwrap_err().contains(":PORT"));
     }
 
     #[test]

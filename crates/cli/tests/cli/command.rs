@@ -81,6 +81,10 @@ fn flags_of_the_operator_that_cannot_be_meant_are_refused() {
     for (arguments, what) in [
         (&["operator", "--zap-log-level", "verbose"][..], "info, debug or trace"),
         (&["operator", "--metrics-bind-address", "8443"], ":PORT"),
+        (
+            &["operator", "--metrics-bind-address", ":8082", "--dashboard-bind-address", "127.0.0.1:8082"],
+            "--metrics-bind-address and --dashboard-bind-address both ask for port 8082",
+        ),
     ] {
         let (out, errors, code) = texts(&run(arguments, ""));
         assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {errors}");
