@@ -117,15 +117,14 @@ impl Input {
 
 /// Whether name and namespace are such: they stand in commands and comments as they are.
 fn check_names(object: &Value) -> Result<(), Invalid> {
-    let checks: [(&str, fn(&str) -> Result<String, String>); 2] = [("name", dns::subdomain), ("namespace", dns::label_or_empty)];
-    for (field, check) in checks {
-        let checked = match &object["metadata"][field] {
-            Value::Null => continue,
-            Value::String(text) => check(text),
-            other => check(&other.to_string()),
-        };
-        checked.map_err(|message| placed(object, Invalid { field: format!("metadata.{field}"), message }))?;
-    }
+    let given = |field: &str| match &object["metadata"][field] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    let invalid = |field: &str, message| placed(object, Invalid { field: format!("metadata.{field}"), message });
+    given("name").map(|name| dns::subdomain(&name)).transpose().map_err(|why| invalid("name", why))?;
+    given("namespace").map(|namespace| dns::label_or_empty(&namespace)).transpose().map_err(|why| invalid("namespace", why))?;
     Ok(())
 }
 
