@@ -132,3 +132,69 @@ fn hexadecimal(body: &[u8]) -> String {
     let shown: String = body.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
     if body.len() > SHOWN { format!("{shown} ...") } else { shown }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue, Method, header};
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{Answer, Api};
+
+    /// The places of all members and elements.
+    fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+        found.push(at.to_owned());
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, member)| places(member, &format!("{at}/{name}"), found)),
+            Value::Array(elements) => elements.iter().enumerate().for_each(|(n, element)| places(element, &format!("{at}/{n}"), found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_a_body_the_server_answers_and_keeps_an_object() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut api = Api::new(&llmscaler_api::definition().unwrap(), now);
+        let mut ask = |method: Method, path: &str, content: &'static str, body: &Value| {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(content))]);
+            let request = Request::new(method, &path.parse().unwrap(), &headers, body.to_string().into_bytes());
+            let Answer::Object(code, answer) = api.respond(&request, now) else { panic!("{path} answers no object") };
+            (code, answer)
+        };
+        let metadata = json!({"name": "a", "labels": {"app": "a"}, "annotations": {"b": "c"}, "finalizers": ["x/y"],
+            "managedFields": [{"manager": "m", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]});
+        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template});
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"});
+        let metrics = json!([{"name": "q", "query": "q", "target": "5"}]);
+        let scaler = json!({"targetRef": target, "serverAddress": "http://p:1", "minReplicas": 1, "maxReplicas": 2, "metrics": metrics});
+        let scalers = "/apis/autoscaling.modelsphere.dev/v1alpha1/namespaces/default/llmscalers";
+        for (list, spec) in [("/apis/apps/v1/namespaces/default/deployments", spec), (scalers, scaler)] {
+            let whole = json!({"metadata": metadata, "spec": spec, "status": {"conditions": [{"type": "A", "status": "True"}]}});
+            let (made, answer) = ask(Method::POST, list, "application/json", &whole);
+            assert_eq!(made, 201, "{answer}");
+            let mut all = vec![];
+            places(&whole, "", &mut all);
+            for (place, wrong) in
+                all.iter().flat_map(|place| [json!(null), json!([]), json!([5]), json!("x"), json!(-1)].map(|to| (place, to)))
+            {
+                let mut body = whole.clone();
+                *body.pointer_mut(place).unwrap() = wrong.clone();
+                let patch = json!([{"op": "replace", "path": place, "value": wrong}]);
+                for part in ["", "/status", "/scale"] {
+                    let path = format!("{list}/a{part}");
+                    ask(Method::PUT, &path, "application/json", &body);
+                    ask(Method::PATCH, &path, "application/json-patch+json", &patch);
+                    for content in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
+                        ask(Method::PATCH, &path, content, &body);
+                    }
+                    ask(Method::PATCH, &format!("{path}?fieldManager=m&force=true"), APPLY, &body);
+                    let (code, kept) = ask(Method::GET, &format!("{list}/a"), "", &Value::Null);
+                    let whole = code == 200 && kept["metadata"]["name"] == "a" && kept["spec"].is_object();
+                    assert!(whole, "{wrong} at {place:?} of {path}: {kept}");
+                }
+            }
+        }
+    }
+}
