@@ -32,6 +32,8 @@
 //! | `late_ttft`, `late_tpot` | z | z stays |
 //! | [`crate::Workload::warmup`] | how far ahead growth looks, what a start costs | the last one, at first 100 s |
 //!
+//! Arrivals that are contradicted by what finishes, for 300 s or longer, are as unknown, and the saturation decides at once.
+//!
 //! Before the first request was seen nothing tells what one costs, and the fleet keeps its size.
 
 mod account;
@@ -47,6 +49,7 @@ mod numbers;
 mod outcome;
 mod plan;
 mod shape;
+mod shortfall;
 mod state;
 mod work;
 

@@ -128,6 +128,13 @@ fn signal_missing(state: &HeadroomState, now: Time) -> Condition {
             list(&needed)
         );
         condition(kind, true, Reason::ArrivalsUnknown, message)
+    } else if let Some(shortfall) = state.proved_shortfall() {
+        let message = format!(
+            "{}. The saturation of the pool decides until they are: send all clients through the gateway that counts them, and see that its \
+             counter moves and covers every model that the pool serves",
+            shortfall.text()
+        );
+        condition(kind, true, Reason::ArrivalsUnknown, message)
     } else if !useful.is_empty() {
         let message = format!("unknown: {}. The law goes on with what it learned last: check the engine's metrics", list(&useful));
         condition(kind, true, Reason::InputsUnknown, message)

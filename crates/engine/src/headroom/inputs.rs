@@ -82,6 +82,12 @@ impl<'a> Inputs<'a> {
         inputs
     }
 
+    /// Forgets how many requests arrive, as others do too. That some do stays known; that none does never was.
+    pub(super) fn forget_arrivals(&mut self) {
+        self.arrivals = None;
+        self.rate = self.rate.filter(|rate| *rate > 0.0);
+    }
+
     /// Whether anything arrives, waits or runs. It takes all three to know that nothing does, and one to know that something does.
     pub(super) fn activity(&self) -> Activity {
         if [self.rate, self.token_rate, self.waiting, self.running].into_iter().flatten().any(|amount| amount > 0.0) {
@@ -160,6 +166,20 @@ mod tests {
         assert_eq!(activity(&Traffic { running: zero, ..quiet.clone() }), Activity::Inactive);
         assert_eq!(activity(&Traffic { running: Measurement::new(1.0), ..quiet }), Activity::Active);
         assert_eq!(Inputs::of(None, None).activity(), Activity::Unknown);
+    }
+
+    #[test]
+    fn arrivals_that_are_not_all_counted_still_prove_work_but_not_that_there_is_none() {
+        let zero = Measurement::new(0.0);
+        let activity = |rate: f64| {
+            let traffic =
+                Traffic { arrivals: rates(rate), prompt_tokens: rates(900.0 * rate), waiting: zero, running: zero, ..Traffic::default() };
+            let mut inputs = Inputs::of(Some(&traffic), None);
+            inputs.forget_arrivals();
+            assert_eq!(inputs.arrivals, None);
+            inputs.activity()
+        };
+        assert_eq!((activity(2.0), activity(0.0)), (Activity::Active, Activity::Unknown));
     }
 
     #[test]

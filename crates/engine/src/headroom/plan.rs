@@ -9,6 +9,7 @@ use super::demand::{Demand, Scene};
 use super::hold::YOUNG_HOLD;
 use super::inputs::{Arrivals, Inputs};
 use super::missing::by_saturation;
+use super::shortfall::Shortfall;
 use super::state::HeadroomState;
 use super::work::{Model, Serving};
 use crate::recommend::Activity;
@@ -69,8 +70,12 @@ impl Headroom {
         now: Time,
     ) -> (Answer, Activity) {
         let fleet = state.note(&seen.workload);
-        let inputs = Inputs::of(seen.traffic.as_deref(), reading);
+        let mut inputs = Inputs::of(seen.traffic.as_deref(), reading);
         state.missing.note(&inputs, now);
+        state.shortfall = Shortfall::next(state.shortfall, &inputs, state.passed(now));
+        if state.proved_shortfall().is_some() {
+            inputs.forget_arrivals();
+        }
         state.shape.learn_outputs(&inputs);
         if let Some(arrivals) = inputs.arrivals {
             state.shape.learn_prompts(arrivals, &inputs);
@@ -131,13 +136,18 @@ impl Headroom {
     }
 }
 
-/// Arrivals are unknown: the fleet is held for 20 ticks and for as long as they last, and then the saturation of the pool decides.
+/// Arrivals are unknown: the fleet is held for 20 ticks and for as long as they last, and then the saturation of the pool decides. Where
+/// what finishes has contradicted them it has been as long.
 fn without_arrivals(state: &mut HeadroomState, seen: &Observation, reading: Option<&Reading>, bounds: Bounds, now: Time) -> Answer {
     nothing_planned(state);
+    let shortfall = state.proved_shortfall();
     let missing: Vec<&str> = state.missing.needed().map(|(signal, _)| signal.name()).collect();
     let since = state.missing.needed().map(|(_, since)| now.since(since).as_secs()).max().unwrap_or_default();
-    let missing = format!("{} unknown for {since} s", missing.join(" and "));
-    if !state.missing.is_long(now) {
+    let missing = match shortfall {
+        Some(shortfall) if missing.is_empty() => format!("{}, thus unknown", shortfall.text()),
+        _ => format!("{} unknown for {since} s", missing.join(" and ")),
+    };
+    if shortfall.is_none() && !state.missing.is_long(now) {
         return Answer::Unknown(format!("{missing}: the law cannot plan without, so it asks for no change"));
     }
     match reading {

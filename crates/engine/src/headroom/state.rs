@@ -13,6 +13,7 @@ use super::numbers::within;
 use super::outcome::Outcome;
 use super::plan::YOUNG;
 use super::shape::Shape;
+use super::shortfall::Shortfall;
 use super::work::{Calibration, Serving};
 use crate::{Headroom, Replicas, Time, Workload};
 
@@ -50,6 +51,9 @@ pub struct HeadroomState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) above_max: Option<u32>,
     pub(super) missing: Missing,
+    /// More finishes than can arrive; `None` while it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shortfall: Option<Shortfall>,
 }
 
 impl HeadroomState {
@@ -68,6 +72,7 @@ impl HeadroomState {
             hold: Hold::default(),
             above_max: None,
             missing: Missing::default(),
+            shortfall: None,
         }
     }
 
@@ -92,9 +97,18 @@ impl HeadroomState {
     /// Counts a tick that has something to plan with: the time since the last one, up to a tick's. The first such tick has none.
     pub(super) fn grow_older(&mut self, now: Time) {
         if !self.hold.is_empty() {
-            let passed = self.last_tick.as_ref().map_or(0.0, |last| now.since(last.at).as_secs_f64().min(TICK));
-            self.known = (self.known + passed).min(YOUNG.as_secs_f64());
+            self.known = (self.known + self.passed(now)).min(YOUNG.as_secs_f64());
         }
+    }
+
+    /// Seconds since the last tick, up to a tick's: what happened meanwhile was not seen for longer.
+    pub(super) fn passed(&self, now: Time) -> f64 {
+        self.last_tick.as_ref().map_or(0.0, |last| now.since(last.at).as_secs_f64().min(TICK))
+    }
+
+    /// What proves that arrivals are not all counted.
+    pub(super) fn proved_shortfall(&self) -> Option<&Shortfall> {
+        self.shortfall.as_ref().filter(|shortfall| shortfall.is_proved())
     }
 
     /// How long a time has been planned with, up to [`YOUNG`].
@@ -116,6 +130,9 @@ impl HeadroomState {
         self.outcome.tidy();
         self.hold.tidy();
         self.missing.tidy(now);
+        if let Some(shortfall) = &mut self.shortfall {
+            shortfall.tidy();
+        }
     }
 }
 

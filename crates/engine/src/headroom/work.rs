@@ -28,7 +28,7 @@ const LEAST_BUSY: f64 = 0.15;
 /// Ticks that a fleet must have been as planned before arrivals tell what it serves.
 const SETTLED: u32 = 2;
 /// Seconds that completions look back.
-const COMPLETIONS: f64 = 120.0;
+pub(super) const COMPLETIONS: f64 = 120.0;
 /// The same for completions: as many ticks as they look back.
 const SETTLED_WITH_QUEUE: u32 = (COMPLETIONS / TICK) as u32;
 

@@ -8,6 +8,7 @@ mod caution;
 mod conditions;
 mod edits;
 mod properties;
+mod shortfall;
 
 /// A step of 10 ms (a), 50 µs per prompt token (b), 2 ns per prompt token and token before it (e), 20 µs per sequence and step (c), 50 ns
 /// per token in the cache and step (d), 350 000 tokens: figures that are easy to reckon with.
