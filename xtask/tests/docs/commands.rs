@@ -12,6 +12,11 @@ fn ours(command: &[String]) -> Option<&[String]> {
     }
 }
 
+/// An argument; one in capitals, such as NAMESPACE, stands for a name of the reader's.
+fn filled_in(argument: &str) -> String {
+    if argument.chars().all(|letter| letter.is_ascii_uppercase()) { argument.to_lowercase() } else { argument.to_owned() }
+}
+
 fn shown() -> Vec<(String, Vec<String>)> {
     let mut shown = vec![];
     for page in pages() {
@@ -27,7 +32,7 @@ fn every_command_line_of_ours_is_understood() {
     let mut found = 0;
     for (path, command) in shown() {
         let Some(arguments) = ours(&command) else { continue };
-        let arguments = std::iter::once("llmscaler".to_owned()).chain(arguments.iter().cloned());
+        let arguments = std::iter::once("llmscaler".to_owned()).chain(arguments.iter().map(|argument| filled_in(argument)));
         if let Err(error) = llmscaler::command().try_get_matches_from(arguments) {
             let told = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             assert!(told, "{path}: {}\n{error}", command.join(" "));
