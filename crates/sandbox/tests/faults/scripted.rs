@@ -83,9 +83,14 @@ async fn world() -> World {
 }
 
 /// After how long a fleet is where it should be. What is never answered is waited for as long as the client waits, which is two minutes;
-/// until then a shrinking fleet may be kept from it by pods that a silent watch shows as they were.
+/// until then a shrinking fleet may be kept from it by pods that a silent watch shows as they were. The same goes for a list that is
+/// refused with 429: the client's own attempts come to be 82 s apart.
 fn patience(phase: &Phase, fault: Fault) -> u64 {
-    if phase.of_watches && fault == Fault::Hang { 400 } else { 120 }
+    match fault {
+        Fault::Hang if phase.of_watches => 400,
+        Fault::TooManyRequests { .. } if phase.of_watches => 240,
+        _ => 120,
+    }
 }
 
 #[tokio::test(start_paused = true)]
