@@ -59,7 +59,7 @@ pub use exporter::Exporter;
 pub use kubeconfig::ADMIN_TOKEN;
 pub use kubelet::Kubelet;
 pub use namespace::Namespace;
-pub use operator::{Launch, Operator, binary};
+pub use operator::{Launch, Operator, binary, free_port};
 pub use prometheus::Prometheus;
 pub use relay::Relay;
 pub use wait::eventually;

@@ -5,7 +5,7 @@ use crate::kubeconfig::ADMIN_TOKEN;
 use crate::process::{Process, tail};
 use crate::{background, binaries};
 use serde_json::Value;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -182,16 +182,20 @@ impl Launch {
     }
 }
 
-/// A port that nobody listens on. It is from below the range that the system takes ports from by itself, and no two
-/// operators get the same, so that it is still free when the operator takes it.
-fn free_port() -> u16 {
+/// A port that nobody listens on at any address. It is from below the range that the system takes ports from by itself,
+/// and no two callers get the same, so that it is still free when it is taken.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn free_port() -> u16 {
     const RANGE: std::ops::Range<u16> = 10_000..30_000;
     static COUNT: AtomicU16 = AtomicU16::new(0);
     let width = RANGE.end - RANGE.start;
     // Other test processes, which run at the same time, start elsewhere.
     let start = u16::try_from(std::process::id() % u32::from(width / 100)).unwrap() * 100;
     let candidates = std::iter::repeat_with(|| RANGE.start + (start + COUNT.fetch_add(1, Ordering::Relaxed) % width) % width);
-    candidates.take(width.into()).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
+    candidates.take(width.into()).find(|port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok()).expect("a free port")
 }
 
 /// The binary under test: `LLMSCALER_BIN`, or else what cargo builds from the sources as they are.

@@ -14,21 +14,21 @@ const GONE: Duration = Duration::from_secs(5);
 
 /// Lets pods live as the policy of the moment says.
 pub(super) fn life(policy: watch::Receiver<Policy>) -> Life {
-    let (mut known, mut asked): (HashMap<String, Known>, HashMap<String, Instant>) = Default::default();
+    // With when it was asked about last.
+    let mut known: HashMap<String, (Known, Instant)> = HashMap::new();
     Box::new(move |pod| {
-        asked.insert(pod.uid().to_owned(), Instant::now());
-        asked.retain(|_, at| at.elapsed() < GONE);
-        known.retain(|uid, _| asked.contains_key(uid));
+        known.retain(|_, (_, asked)| asked.elapsed() < GONE);
         stage(&mut known, &policy.borrow().clone(), pod)
     })
 }
 
-fn stage(known: &mut HashMap<String, Known>, policy: &Policy, view: PodView<'_>) -> Stage {
-    let pod = serde_json::from_value(view.object.clone()).unwrap();
-    known.entry(view.uid().to_owned()).or_insert_with(Known::new).becomes(pod);
-    let room = known.values().filter(|known| known.bound.is_some()).count() < policy.capacity;
+fn stage(known: &mut HashMap<String, (Known, Instant)>, policy: &Policy, view: PodView<'_>) -> Stage {
     let now = Instant::now();
-    let Some(pod) = known.get_mut(view.uid()) else { unreachable!("it was entered above") };
+    let (pod, asked) = known.entry(view.uid().to_owned()).or_insert_with(|| (Known::new(), now));
+    pod.becomes(serde_json::from_value(view.object.clone()).unwrap());
+    *asked = now;
+    let room = known.values().filter(|(pod, _)| pod.bound.is_some()).count() < policy.capacity;
+    let Some((pod, _)) = known.get_mut(view.uid()) else { unreachable!("it was entered above") };
     let mut next = step(pod, policy, room, now);
     if next == Step::Bind {
         pod.bound = Some(now);
@@ -40,9 +40,8 @@ fn stage(known: &mut HashMap<String, Known>, policy: &Policy, view: PodView<'_>)
             known.remove(view.uid());
             Stage::Ended
         }
-        Step::ReportUnschedulable => Stage::Unschedulable("0/1 nodes are available".to_owned()),
+        _ if pod.bound.is_none() => Stage::Unschedulable("0/1 nodes are available".to_owned()),
         Step::Report { ready } => running(ready),
-        Step::Bind | Step::Wait(_) | Step::Nothing if pod.bound.is_none() => Stage::Unschedulable("0/1 nodes are available".to_owned()),
-        Step::Bind | Step::Wait(_) | Step::Nothing => running(pod_status::is_true(&pod.pod, "Ready")),
+        Step::Bind | Step::ReportUnschedulable | Step::Wait(_) | Step::Nothing => running(pod_status::is_true(&pod.pod, "Ready")),
     }
 }

@@ -1,13 +1,12 @@
 //! A control plane with one operator that serves its External Metrics API: a cluster has one, so each of these tests has a cluster.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use llmscaler_e2e::{ControlPlane, Launch, Namespace, deployment, eventually};
+use llmscaler_e2e::{ControlPlane, Launch, Namespace, deployment, eventually, free_port};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, SOON, launch_of};
@@ -72,11 +71,6 @@ pub async fn launch(ns: &Namespace, port: u16) -> Launch {
         .argument(&format!("--external-metrics-service-name={SERVICE}"))
         .argument(&format!("--external-metrics-service-namespace={}", ns.name()))
         .argument(&format!("--external-metrics-service-port={port}"))
-}
-
-/// A port that nobody listens on at the moment.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl HpaFleet {

@@ -1,7 +1,7 @@
 //! No Prometheus at all: the operator reads the pods' own pages, and that of the endpoint picker.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
 use llmscaler_e2e::ApiServer::{Real, Sandbox};
-use llmscaler_e2e::{ApiServer, ControlPlane, DecisionServer, Exporter, eventually};
+use llmscaler_e2e::{ApiServer, ControlPlane, DecisionServer, Exporter, eventually, free_port};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -43,7 +43,7 @@ impl Engines {
     /// Serves a page for every pod that gets an address, until it is dropped.
     fn start(plane: &Arc<ControlPlane>, pods: Api<Pod>) -> Self {
         // One that is free at every address: whoever runs these tests may run an engine at its usual port.
-        let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let shared = Arc::<Mutex<Shared>>::default();
         let (kept, plane) = (Arc::clone(&shared), Arc::clone(plane));
         let task = tokio::spawn(async move {

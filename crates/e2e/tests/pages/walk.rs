@@ -1,10 +1,8 @@
 //! Going through a page: each command of it that is not listed as one that is not run.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane, Namespace, Operator};
+use llmscaler_e2e::{ADMIN_TOKEN, ControlPlane, Namespace, Operator, free_port};
 use llmscaler_pages::{Block, CommandLine, Page, command_lines};
 
 use crate::desk::Desk;
@@ -93,13 +91,4 @@ impl Around {
         let operator = if story.operator { Some(launch.start().await) } else { None };
         Self { serving, system, _operator: operator }
     }
-}
-
-/// A port that nobody listens on, from below the range that the system takes ports from by itself.
-fn free_port() -> u16 {
-    // No two pages get the same, though the first has not listened yet.
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 30_000 + u16::try_from(std::process::id() % 1_000).unwrap();
-    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed)).take_while(|port| *port < 32_000);
-    ports.find(|port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok()).unwrap_or_else(|| panic!("no port is free"))
 }
